@@ -1,0 +1,1 @@
+"""Benchmarks: speed beside recall and bytes, peers measured in the same run."""

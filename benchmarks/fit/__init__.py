@@ -1,0 +1,1 @@
+"""Fits the constants that the index ships, and says how good they are."""

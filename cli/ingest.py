@@ -1,0 +1,157 @@
+"""`treering ingest` and `treering embed`: logs in, vectors made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .app import App, pass_app
+from treering.query.cells import dumps, visible
+from .exits import Exit
+from .options import CONTEXT, Verb, common_options, read_options
+from .progress import progress_bar
+
+if TYPE_CHECKING:
+    from treering.query.store import IngestSummary
+    from treering.storage.rejects import Reject
+
+SHOWN_REJECTS = 10
+"""Rejected records that are named one by one after an ingest; `treering rejects` gives them all."""
+
+
+@click.command(
+    cls=Verb,
+    context_settings=CONTEXT,
+    examples=[
+        "treering ingest app.jsonl.gz vllm.log",
+        "treering ingest --map response=answer --map context=docs rag.jsonl",
+        "kubectl logs vllm-0 | treering ingest --year 2026 -",
+    ],
+)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...|-")
+@read_options
+@click.option("--tz", "input_tz", metavar="ZONE", help="Zone of times that name none [default: UTC].")
+@click.option("--again", is_flag=True, help="Take in what this store has taken in before.")
+@click.option("--no-embed", is_flag=True, help="Leave the vectors to a later `treering embed`.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
+@common_options
+@pass_app
+def ingest(
+    app: App, /, files: tuple[str, ...], as_json: bool, no_embed: bool, again: bool, **options: Any
+) -> int:
+    """Take logs into the store.
+
+    Files, folders, globs, .gz .zst .bz2, or - for stdin; the format is detected. What the store took in
+    before is recognised and not taken in again.
+    """
+    with app.open("rw") as store, progress_bar(app) as progress:
+        summary = store.ingest(
+            *files, again=again, embed=not no_embed, progress=progress, **reading(app, **options)
+        )
+    if as_json:
+        click.echo(dumps(summary_object(summary)))
+    _report(app, summary)
+    return Exit.REJECTED if summary.rejected else Exit.DONE
+
+
+def reading(
+    app: App,
+    /,
+    *,
+    reader: str | None,
+    mapping: list[tuple[str, str]],
+    year: int | None,
+    base_time: str | None,
+    no_join: bool,
+    strict: bool,
+    input_tz: str | None,
+) -> dict[str, Any]:
+    """Give the options of `Store.ingest` for the reading options of a verb."""
+    return {
+        "reader": reader,
+        "map": dict(mapping) or None,
+        "tz": input_tz or app.setting("input_tz"),
+        "year": year,
+        "base_time": base_time,
+        "join": not no_join,
+        "strict": strict,
+    }
+
+
+def summary_object(summary: IngestSummary) -> dict[str, Any]:
+    """Give what `ingest --json` prints."""
+    return {
+        "accepted": summary.accepted,
+        "rejected": summary.rejected,
+        "joined": summary.joined,
+        "pending": summary.pending,
+        "lines": summary.lines,
+        "skipped_bytes": summary.skipped,
+        "embedded": summary.embedded,
+        "miss_share": round(summary.miss_share, 4),
+        "seconds": round(summary.seconds, 3),
+        "warnings": summary.warnings,
+        "rejects": [reject_object(reject) for reject in summary.rejects[:SHOWN_REJECTS]],
+    }
+
+
+def reject_object(reject: Reject) -> dict[str, Any]:
+    """Give a rejected record as a row."""
+    return {
+        "source": reject.source,
+        "line": reject.line,
+        "offset": reject.offset,
+        "reason": reject.reason,
+        "record": reject.record,
+    }
+
+
+def _report(app: App, /, summary: IngestSummary) -> None:
+    for warning in summary.warnings:
+        app.note(f"warning: {visible(warning)}")
+    for reject in summary.rejects[:SHOWN_REJECTS]:
+        app.note(visible(f"{reject.source}:{reject.line}: {reject.reason}"))
+    if summary.rejected > len(summary.rejects[:SHOWN_REJECTS]):
+        app.note(f"{summary.rejected:,} rejected in all; `treering rejects` lists them")
+    app.note(summary_line(summary))
+
+
+def summary_line(summary: IngestSummary) -> str:
+    """Give the one line that stands at the end of an ingest."""
+    parts = [f"accepted {summary.accepted:,}", f"rejected {summary.rejected:,}", f"joined {summary.joined:,}"]
+    parts.append(f"pending {summary.pending:,}")
+    if summary.embedded:
+        parts.append(f"embedded {summary.embedded:,} texts ({summary.miss_share:.1%} of the events)")
+    if summary.skipped and not summary.accepted:
+        parts.append("already in the store (--again takes it in once more)")
+    rate = (
+        f" ({summary.accepted / summary.seconds:,.0f} events/s)"
+        if summary.accepted and summary.seconds
+        else ""
+    )
+    return f"{', '.join(parts)} in {summary.seconds:.1f} s{rate}"
+
+
+@click.command(
+    cls=Verb,
+    context_settings=CONTEXT,
+    examples=[
+        "treering ingest --no-embed big.jsonl && treering embed",
+    ],
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
+@common_options
+@pass_app
+def embed(app: App, /, as_json: bool) -> int:
+    """Give every waiting text its vector.
+
+    Then the signals that need vectors are computed and finished segments are put in order.
+    """
+    with app.open("rw") as store, progress_bar(app) as progress:
+        report = store.embed(progress=progress)
+    if as_json:
+        click.echo(dumps({"texts": report.texts, "rows": report.rows, "seconds": round(report.seconds, 3)}))
+    rate = f" ({report.texts / report.seconds:,.0f} texts/s)" if report.texts and report.seconds else ""
+    app.note(f"embedded {report.texts:,} texts for {report.rows:,} events in {report.seconds:.1f} s{rate}")
+    return Exit.DONE

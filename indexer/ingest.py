@@ -1,0 +1,332 @@
+"""The way in: sources read, records acknowledged batch by batch, and a report of what came of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Protocol
+
+import numpy as np
+
+from treering.storage.batch import TS_ORIGINS, ColumnBatch, RawBatch, Source
+from treering.storage.errors import ConfigError, InputError
+from treering.storage.ledger import Position
+from treering.storage.rejects import Reject
+
+from .ansi import strip_escapes
+from .clocks import Clock
+from .decode import READERS
+from .jsonl import JsonDocumentReader, JsonLinesReader, is_document, is_json_lines
+from .lineheads import LineFormat, detect
+from .lines import Batch
+from .sources import Input, Origin, Taken, free_fingerprint, known_position, opened, resolve
+from .textlog import TextReader
+from .times import DAY_S, SECOND_NS, fraction_ns, parse_time, zone
+
+SAMPLE_BYTES = 1 << 18
+"""Bytes from which the reader and the heads of a source are told."""
+
+_BOM = b"\xef\xbb\xbf"
+_INGEST = TS_ORIGINS.index("ingest")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestOptions:
+    """What a user may tell the readers.
+
+    reader: `jsonl json text`, else told by content. map: canonical field (or `ts`) to native path. tz: zone
+    of times that name none. year: year of the first time that names none. base_time: time of logs without
+    any, else the file's. join: whether lines of one event become one event. again: load what has been loaded.
+    strict: stop at the first record that is rejected.
+    """
+
+    reader: str | None = None
+    map: Mapping[str, str] = field(default_factory=dict)
+    tz: str = "UTC"
+    year: int | None = None
+    base_time: str | int | None = None
+    join: bool = True
+    again: bool = False
+    strict: bool = False
+
+
+@dataclass(slots=True)
+class IngestReport:
+    """What came of the sources.
+
+    accepted: events. rejected: records that no reader understood. joined: lines that belong to an event begun
+    before. skipped_bytes: bytes that an earlier load had taken. lines: lines read (blank ones too). sources:
+    sources with anything new. warnings: one line each, for people.
+    """
+
+    accepted: int = 0
+    rejected: int = 0
+    joined: int = 0
+    skipped_bytes: int = 0
+    lines: int = 0
+    sources: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a load is: bytes taken of this source, its size on disk if known, totals so far."""
+
+    source: str
+    taken_bytes: int
+    size_bytes: int | None
+    accepted: int
+    rejected: int
+
+
+class Sink(Protocol):
+    """What acknowledges records: a ring."""
+
+    def position(self, fingerprint: str) -> Position | None:
+        """Give how far a source has been taken."""
+        ...
+
+    def append(
+        self,
+        raw: RawBatch,
+        *,
+        columns: ColumnBatch | None = None,
+        positions: Sequence[Position] = (),
+        rejects: Sequence[Reject] = (),
+    ) -> int:
+        """Store records durably and give the first sequence number."""
+        ...
+
+
+class Reader(Protocol):
+    """What makes records of a source's bytes."""
+
+    def feed(self, chunk: bytes) -> Batch:
+        """Take the bytes that follow."""
+        ...
+
+    def finish(self) -> Batch:
+        """Take the end."""
+        ...
+
+
+def ingest(
+    ring: Sink,
+    inputs: Input | Iterable[Input],
+    *,
+    options: IngestOptions | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> IngestReport:
+    """Read `inputs` into `ring`; each batch is durable before the next is read.
+
+    A source whose bytes have been taken before adds only what is new, whatever its name. Records without a
+    usable time get the time of the load. Raises InputError where a source cannot be read at all, and at the
+    first rejected record if `options.strict` (what was accepted before it stays).
+    """
+    options = options or IngestOptions()
+    if options.reader not in (None, *READERS):
+        raise ConfigError(f"reader {options.reader!r} is unknown, expected one of {', '.join(READERS)}")
+    report = IngestReport()
+    for origin in resolve(inputs):
+        _Load(ring, origin, options, report, progress).run()
+    return report
+
+
+class _Load:
+    """One source on its way into a ring."""
+
+    def __init__(
+        self,
+        ring: Sink,
+        origin: Origin,
+        options: IngestOptions,
+        report: IngestReport,
+        progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self._ring = ring
+        self._origin = origin
+        self._options = options
+        self._report = report
+        self._progress = progress
+        self._slot: str | None = None
+        self._now_ns = time.time_ns()
+        self._future = 0
+        self._undated = 0
+        self._repeated = 0
+        self._clock: Clock | None = None
+
+    def run(self) -> None:
+        if self._options.again:
+            known = None
+        elif self._origin.path is not None:
+            with opened(self._origin, self._quiet) as chunks:
+                known, _ = known_position(self._ring, chunks)
+        with opened(self._origin, self._warn) as chunks:
+            kept: list[bytes] = []
+            if self._origin.path is None and not self._options.again:
+                known, kept = known_position(self._ring, chunks, keep=True)  # a pipe cannot be read twice
+            self._read(Taken(chain(kept, chunks)), known)
+        self._tell()
+
+    def _read(self, stream: Taken, known: Position | None) -> None:
+        offset, line = (known.offset, known.line) if known else (0, 0)
+        self._slot = known.fingerprint if known else None
+        self._report.skipped_bytes += offset
+        beyond = stream.skip(offset) if offset else b""
+        chunks = chain((beyond,) if beyond else (), stream)
+        sample = _sample(chunks)
+        data = b"".join(sample)
+        if not data:
+            return
+        self._report.sources += 1
+        if offset == 0 and data.startswith(_BOM):
+            sample[0], offset, data = sample[0][len(_BOM) :], len(_BOM), data[len(_BOM) :]
+        reader = self._reader(data, offset, line)
+        for chunk in chain(sample, chunks):
+            self._store(reader.feed(chunk), stream)
+        self._store(reader.finish(), stream)
+
+    def _store(self, batch: Batch, stream: Taken) -> None:
+        self._count(batch)
+        if batch.raw.n_rows or batch.rejects:
+            positions = (self._position(batch, stream),) if batch.offset else ()
+            self._ring.append(batch.raw, positions=positions, rejects=tuple(batch.rejects))
+        if self._progress:
+            report = self._report
+            self._progress(
+                Progress(
+                    self._origin.name,
+                    stream.offset,
+                    self._origin.size_bytes,
+                    report.accepted,
+                    report.rejected,
+                )
+            )
+        if batch.rejects and self._options.strict:
+            first = batch.rejects[0]
+            raise InputError(f"{first.source}:{first.line}: {first.reason}")
+
+    def _position(self, batch: Batch, stream: Taken) -> Position:
+        if self._slot is None:
+            self._slot = free_fingerprint(self._ring, stream.head(batch.offset))
+        return Position(self._slot, self._origin.name, batch.offset, batch.line, stream.digest(batch.offset))
+
+    def _count(self, batch: Batch) -> None:
+        report, raw = self._report, batch.raw
+        report.accepted += raw.n_rows
+        report.rejected += len(batch.rejects)
+        report.joined += batch.n_joined
+        report.lines += batch.n_lines
+        self._repeated += batch.repeated_keys
+        self._undated += int(np.count_nonzero(raw.ts_origin == _INGEST))
+        self._future += int(np.count_nonzero(raw.ts_ns > self._now_ns + DAY_S * SECOND_NS))
+
+    def _reader(self, sample: bytes, offset: int, line: int) -> Reader:
+        options = self._options
+        name = options.reader or _reader_of(sample, self._origin.name)
+        told = {
+            "map": dict(options.map),
+            "tz": options.tz,
+            "year": options.year,
+            "base_time": options.base_time,
+        }
+        told = {key: value for key, value in told.items() if value or value == 0}
+        if name == "text":
+            return self._text_reader(sample, told, offset, line)
+        source = Source(self._origin.name, name, told)
+        tz, path = zone(options.tz), options.map.get("ts")
+        if name == "json":
+            return JsonDocumentReader(source, now_ns=self._now_ns, tz=tz, ts_path=path, offset=offset)
+        return JsonLinesReader(source, now_ns=self._now_ns, tz=tz, ts_path=path, offset=offset, line=line)
+
+    def _text_reader(self, sample: bytes, told: Mapping[str, object], offset: int, line: int) -> TextReader:
+        options = self._options
+        lines = sample.split(b"\n")[:1000]
+        formats = detect(lines)
+        base_ns = _base_ns(options.base_time, options.tz)
+        base_ns = self._origin.modified_ns if base_ns is None else base_ns
+        self._clock = Clock(zone(options.tz), year=options.year, latest_s=base_ns // SECOND_NS)
+        first_ns = _first_time(
+            lines, formats, Clock(zone(options.tz), year=options.year, latest_s=base_ns // SECOND_NS)
+        )
+        source = Source(self._origin.name, "text", {**told, "formats": [fmt.name for fmt in formats]})
+        return TextReader(
+            source,
+            formats,
+            self._clock,
+            first_ns=base_ns if first_ns is None else first_ns,
+            headed=first_ns is not None,
+            offset=offset,
+            line=line,
+            join=options.join,
+        )
+
+    def _tell(self) -> None:
+        name = self._origin.name
+        if self._repeated:
+            self._warn(f"{name}: {_n(self._repeated, 'record')} with a key twice; the last value counts")
+        if self._undated:
+            self._warn(f"{name}: {_n(self._undated, 'record')} without a usable time, dated at the load")
+        if self._future:
+            self._warn(f"{name}: {_n(self._future, 'time')} more than a day ahead of now")
+        if self._clock and self._clock.assumed_years:
+            years = ", ".join(map(str, sorted(self._clock.assumed_years)))
+            rule = "as told" if self._options.year else "from the time of the file"
+            self._warn(f"{name}: times without a year, read as {years} ({rule}; option year)")
+        if self._clock and self._clock.assumed_zone and self._options.tz == "UTC":
+            self._warn(f"{name}: times without a zone, read as UTC (option tz)")
+
+    def _warn(self, text: str) -> None:
+        if text not in self._report.warnings:
+            self._report.warnings.append(text)
+
+    def _quiet(self, text: str) -> None:
+        """Say nothing: the same bytes are read again and will tell."""
+
+
+def _n(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _sample(chunks: Iterator[bytes]) -> list[bytes]:
+    sample: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        sample.append(chunk)
+        size += len(chunk)
+        if size >= SAMPLE_BYTES or b"\n" in chunk:  # a pipe's first lines are enough: do not wait for more
+            break
+    return sample
+
+
+def _reader_of(sample: bytes, name: str) -> str:
+    head = sample[:SAMPLE_BYTES]
+    if is_document(head):
+        return "json"
+    return "jsonl" if is_json_lines(head) else "text"
+
+
+def _base_ns(value: str | int | None, tz: str) -> int | None:
+    if value is None:
+        return None
+    base_ns = parse_time(value, zone(tz))
+    if base_ns is None:
+        raise ConfigError(f"base_time {value!r} is no time; give ISO 8601 or seconds since 1970")
+    return base_ns
+
+
+def _first_time(lines: Sequence[bytes], formats: Sequence[LineFormat], clock: Clock) -> int | None:
+    """Give the time of the first line that has one."""
+    for line in lines:
+        shown = strip_escapes(line).lstrip(b"\r")
+        for fmt in formats:
+            head = fmt.pattern.match(shown) if fmt.clock else None
+            if head is None:
+                continue
+            text, fraction, at_zone = head.group(*fmt.stamp)
+            seconds = clock.seconds(fmt.clock, text, at_zone)
+            if seconds is not None:
+                return seconds * SECOND_NS + fraction_ns(fraction)
+    return None

@@ -1,0 +1,73 @@
+"""JSON records as columns: their own fields by path and type, and the canonical fields they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .canonical import canonical_columns, joined_texts
+from .flatten import Flattener
+from .jsonl import load
+from .messages import PROMPT_PATHS, RESPONSE_PATHS, prompt_of, response_of
+
+
+def json_columns(records: Sequence[bytes], overrides: Mapping[str, str] | None = None) -> dict[str, pa.Array]:
+    """Give the original (`path#type`) and the canonical columns of JSON objects.
+
+    A record with none of prompt, response and body gets a body of its text values joined by blanks.
+
+    Parameters
+    ----------
+    records : the bytes of each record, as `jsonl.load` accepts them.
+    overrides : canonical field to native path, as the user says.
+    """
+    flat = Flattener()
+    objects = [load(record) for record in records]
+    for row, record in enumerate(objects):
+        flat.add(row, record)
+    columns = flat.arrays(len(objects))
+    found = canonical_columns(columns, len(objects), overrides)
+    _add_structured(found, "prompt", PROMPT_PATHS, prompt_of, columns, objects)
+    _add_structured(found, "response", RESPONSE_PATHS, response_of, columns, objects)
+    _add_joined_body(found, columns, len(objects))
+    return {**columns, **found}
+
+
+def _add_structured(
+    found: dict[str, pa.Array],
+    name: str,
+    paths: Sequence[str],
+    read: Callable[[Mapping[str, Any]], str | None],
+    columns: Mapping[str, pa.Array],
+    objects: Sequence[Mapping[str, Any]],
+) -> None:
+    """Fill a text field from messages, in rows where no plain string gave it or that is JSON."""
+    if not any(column.startswith(_heads(paths)) for column in columns):
+        return
+    have = found[name].to_pylist() if name in found else [None] * len(objects)
+    texts = [
+        read(obj) or text if text is None or text[:2] in ("[{", '{"') else text
+        for obj, text in zip(objects, have, strict=True)
+    ]
+    if any(text is not None for text in texts):
+        found[name] = pa.array(texts, pa.string())
+
+
+def _heads(paths: Sequence[str]) -> tuple[str, ...]:
+    return tuple({path.partition(".")[0] for path in paths} | {"messages"})
+
+
+def _add_joined_body(found: dict[str, pa.Array], columns: Mapping[str, pa.Array], n_rows: int) -> None:
+    bare = np.ones(n_rows, np.bool_)
+    for name in ("body", "prompt", "response"):
+        if name in found:
+            bare &= np.asarray(found[name].is_null())
+    if not bare.any():
+        return
+    joined = joined_texts(columns, bare)
+    if joined is not None and joined.null_count < n_rows:
+        found["body"] = pc.coalesce(found["body"], joined) if "body" in found else joined

@@ -1,0 +1,54 @@
+"""What a meaning is compared with: vectors of unit length, and the texts of an event that they are for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treering.storage.batch import PART_FIELDS
+from treering.storage.errors import QueryError
+
+from .aliases import fold_name
+from .ast import Name
+from .bound import Column
+
+Vector = npt.NDArray[np.float32]
+
+
+def part_field(name: Name) -> int:
+    """Which embedded text a name means."""
+    field = fold_name(name.text)
+    if field not in PART_FIELDS:
+        raise QueryError(
+            f"{name.text} is not compared by meaning, only {', '.join(PART_FIELDS)} are: "
+            'write `~ "text"` for all of them',
+            position=name.position,
+        )
+    return PART_FIELDS.index(field)
+
+
+def unit_vector(given: Any, what: str) -> Vector:
+    """Give a vector as float32 of unit length. Raises QueryError for what is none."""
+    try:
+        vector = np.asarray(given, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise QueryError(f"{what} is no vector: give a one-dimensional array of numbers") from None
+    if vector.ndim != 1 or not len(vector):
+        raise QueryError(f"{what} has the shape {vector.shape}: give a one-dimensional vector")
+    length = float(np.linalg.norm(vector.astype(np.float64)))
+    if not np.isfinite(length) or length == 0:
+        raise QueryError(f"{what} has the length {length}: it points nowhere")
+    return (vector / np.float32(length)).astype(np.float32)
+
+
+def spellings(column: Column, value: Any) -> list[Any]:
+    """The value as the column may hold it: an id that looks like a number may be stored as text."""
+    if isinstance(value, bool):
+        return [value]
+    if isinstance(value, int):
+        return [str(value)] if column.type == "text" else [value, str(value)]
+    if isinstance(value, str) and value.lstrip("-").isdecimal() and value.isascii() and column.type != "text":
+        return [value, int(value)]
+    return [value]

@@ -1,0 +1,424 @@
+"""The store a person works with: records in, answers out. Every command of the command line is one call here."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from operator import is_not
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from treering.indexer.decode import Decoder
+from treering.indexer.ingest import IngestOptions, IngestReport, ingest
+from treering.indexer.model import GIVEN, check_same_model, is_given
+from treering.storage.errors import ConfigError, ModelError, QueryError
+from treering.storage.rejects import Reject
+from treering.storage.ring import Ring
+from treering.storage.snapshot import Snapshot
+
+from . import ast
+from .bind import bind
+from .bound import BoundQuery, Column
+from .execute import execute, find_anchor
+from .names import Catalog
+from .overview import FieldInfo, field_infos, store_stats
+from .plan import Plan
+from .result import Result
+from .times import parse_now
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from treering.indexer.fill import FillReport
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far a long call is. stage: `read` or `embed`; done and total (None: not known) in `unit`."""
+
+    stage: str
+    done: int
+    total: int | None
+    unit: str
+
+
+Progress = Callable[[Step], None]
+
+
+@dataclass(slots=True)
+class IngestSummary:
+    """What one call of `ingest` did.
+
+    accepted: events stored. joined: lines that continue another event. rejected: records kept aside with a reason.
+    pending: texts that still wait for their vector. embedded: texts that went through the model; miss_share is
+    embedded / accepted. seconds: wall time; of it `read_s` until everything was acknowledged.
+    """
+
+    accepted: int = 0
+    rejected: int = 0
+    joined: int = 0
+    lines: int = 0
+    skipped: int = 0
+    pending: int = 0
+    embedded: int = 0
+    miss_share: float = 0.0
+    seconds: float = 0.0
+    read_s: float = 0.0
+    sources: int = 0
+    warnings: list[str] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+
+
+class Store:
+    """An open store. Use as a context manager; a writer holds the store's lock until `close`."""
+
+    def __init__(self, ring: Ring, *, model: str | None = None, writes: bool = True) -> None:
+        self._ring = ring
+        self._writes = writes
+        self._model_name = model
+        self._encoder: Any = None
+        self._known: tuple[Any, Catalog] | None = None
+        self.path = Path(ring.path)
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the lock and the open files; a writer writes what is in memory as segments first."""
+        if self._writes:
+            self._ring.flush()
+        self._ring.close()
+
+    # -- in -------------------------------------------------------------------------------------------------------
+
+    def ingest(
+        self,
+        *inputs: Any,
+        reader: str | None = None,
+        map: Mapping[str, str] | None = None,
+        tz: str | None = None,
+        year: int | None = None,
+        base_time: str | None = None,
+        again: bool = False,
+        strict: bool = False,
+        join: bool = True,
+        embed: bool = True,
+        progress: Progress | None = None,
+    ) -> IngestSummary:
+        """Take in paths, globs, folders, file objects, `-` (stdin), iterables of dicts, Arrow tables or frames.
+
+        Durable when it returns. embed: also wait until every text has its vector. Raises InputError when a source
+        cannot be read; single bad records are counted in the summary and kept (`rejects`).
+        """
+        started = time.monotonic()
+        tables = [i for i in inputs if _is_table(i)]
+        rows = [i for i in inputs if _is_rows(i)]
+        files = [i for i in inputs if not _is_table(i) and not _is_rows(i)]
+        options = IngestOptions(
+            reader=reader,
+            map=dict(map or {}),
+            tz=tz or "UTC",
+            year=year,
+            base_time=base_time,
+            again=again,
+            strict=strict,
+            join=join,
+        )
+        summary = IngestSummary()
+        read = _reading(progress)
+        if files:
+            _add(summary, ingest(self._ring, files, options=options, progress=read))
+        for one in rows:
+            _add(summary, ingest(self._ring, [_json_lines(one)], options=options, progress=read))
+        for one in tables:
+            summary.accepted += self.append(one)
+        summary.read_s = time.monotonic() - started
+        if summary.rejected:
+            summary.rejects = list(self._ring.rejects())[-summary.rejected :]
+        if embed:
+            report = self.embed(progress=progress)
+            summary.embedded = report.texts
+            summary.miss_share = report.texts / summary.accepted if summary.accepted else 0.0
+        with self._ring.snapshot() as snapshot:
+            summary.pending = snapshot.pending
+        summary.seconds = time.monotonic() - started
+        return summary
+
+    def append(self, data: Any, *, vector: str | None = None) -> int:
+        """Append an Arrow table or a frame; a column `vector` (or the one named) is taken as the events' embedding.
+
+        Gives the number of events. Durable when it returns.
+        """
+        from treering.indexer.tables import table_batch, to_table
+
+        if _is_rows(data):
+            return self.ingest(data, embed=False).accepted
+        table = to_table(data)
+        if not table.num_rows:
+            return 0
+        batch, vectors = table_batch(table, first_seq=self._ring.next_seq, vector=vector)
+        if vectors is not None:
+            self._accept_vectors(vectors.exact.shape[1])
+        self._ring.append_columns(batch, vectors)
+        return batch.n_rows
+
+    def flush(self) -> None:
+        """Write what is in memory as segments. Not needed for durability: what was accepted is durable already."""
+        self._ring.flush()
+
+    def embed(self, *, progress: Progress | None = None) -> FillReport:
+        """Give every waiting text its vector, compute the signals that need vectors, and order finished segments."""
+        from treering.indexer.fill import fill_ring
+
+        self._ring.flush()
+        return fill_ring(self._ring, model=self._model_name, progress=_embedding(progress))
+
+    def rejects(self) -> Iterator[Reject]:
+        """Records that no reader understood, with source, line and reason."""
+        return self._ring.rejects()
+
+    # -- out ------------------------------------------------------------------------------------------------------
+
+    def query(self, query: Any, *, params: Mapping[str, Any] | None = None, now: Any = None) -> Result:
+        """Run a query: text, JSON form (a dict) or the Python builder.
+
+        params: values for `$name`; a float32 vector may stand for the text of `~`. now: pins the clock (RFC 3339 or
+        ns). Raises QueryError.
+        """
+        return self._run(query, params, now, raw_files=False)
+
+    def explain(self, query: Any, *, params: Mapping[str, Any] | None = None, now: Any = None) -> Plan:
+        """Run a query and give its plan: exact or not, what was skipped, rows and time of each step."""
+        return self.query(query, params=params, now=now).plan
+
+    def sql(self, text: str) -> pa.Table:
+        """Run SQL (DuckDB) over the view `events`, read-only, without access to files or network."""
+        from .sql import run_sql
+
+        with self._ring.snapshot() as snapshot:
+            return run_sql(snapshot, text)
+
+    def fields(self) -> list[FieldInfo]:
+        """Every stored field: types with counts, fill rate, unit, examples."""
+        with self._ring.snapshot() as snapshot:
+            return field_infos(snapshot)
+
+    def stats(self) -> dict[str, Any]:
+        """Rows, segments, shards and their balance, time range, bytes by file kind, what waits, what was rejected."""
+        with self._ring.snapshot() as snapshot:
+            return store_stats(snapshot, self.path, self._ring.model)
+
+    def export(
+        self,
+        query: Any,
+        target: Any,
+        *,
+        format: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        now: Any = None,
+    ) -> int:
+        """Write the answer of a query to a path or binary file: parquet, arrow, jsonl or csv. Gives the row count."""
+        from .export import export_result
+
+        return export_result(self.query(query, params=params, now=now), target, format=format)
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _run(self, query: Any, params: Mapping[str, Any] | None, now: Any, *, raw_files: bool) -> Result:
+        unbound = to_ast(query)
+        snapshot = self._ring.snapshot()
+        text = query if isinstance(query, str) else None
+        bound = self._bind(unbound, snapshot, params, now, raw_files=raw_files, text=text)
+        result = execute(snapshot, bound)
+        result.keep_alive(snapshot)
+        return result
+
+    def _bind(
+        self,
+        query: ast.Query,
+        snapshot: Snapshot,
+        params: Mapping[str, Any] | None,
+        now: Any,
+        *,
+        raw_files: bool,
+        text: str | None,
+    ) -> BoundQuery:
+        def anchor(column: Column, value: Any) -> tuple[npt.NDArray[np.float32], int] | None:
+            return find_anchor(snapshot, column, value)
+
+        return bind(
+            query,
+            self._catalog(snapshot),
+            now_ns=parse_now(now),
+            params=dict(params or {}),
+            embed=self._embed_query,
+            find_anchor=anchor,
+            raw_files=raw_files,
+            text=text,
+        )
+
+    def _catalog(self, snapshot: Snapshot) -> Catalog:
+        """The stored fields, gathered once for each state of the store."""
+        known = self._known
+        if known is None or len(known[0]) != len(snapshot.parts) or any(map(is_not, known[0], snapshot.parts)):
+            known = self._known = (snapshot.parts, Catalog.of(snapshot.parts))
+        return known[1]
+
+    def _embed_query(self, text: str) -> npt.NDArray[np.float32]:
+        """Vector of a query text, by the model that the stored vectors were made with."""
+        from treering.indexer.light import load_query_encoder
+
+        stored = self._ring.model
+        if stored is not None and is_given(stored):
+            raise QueryError(
+                "the vectors of this store were given with the events, no model is known for texts: pass a vector, "
+                'e.g. `~ $v` with params={"v": vector}'
+            )
+        if self._encoder is None:
+            self._encoder = load_query_encoder(self._model_name)
+        if stored is not None:
+            check_same_model(stored, self._encoder.info)
+        vector: npt.NDArray[np.float32] = self._encoder.encode_query(text)
+        return vector
+
+    def _accept_vectors(self, dim: int) -> None:
+        """Hold the store to one kind of vectors."""
+        from treering.storage.batch import ModelInfo
+
+        stored = self._ring.model
+        if stored is None:
+            self._ring.set_model(
+                ModelInfo(f"{GIVEN}{dim}", dim, 0, 0, 0, "none", "none", (1.0,) * 136, "float16")
+            )
+        elif stored.dim != dim:
+            raise ModelError(f"this store holds vectors of {stored.dim} dimensions, these have {dim}")
+
+
+def open_store(
+    path: str | os.PathLike[str] | None = None, mode: Literal["rw", "r"] = "rw", *, model: str | None = None
+) -> Store:
+    """Open a store; mode `rw` creates it and takes the writer's lock, `r` reads beside a live writer.
+
+    path defaults to $TREERING_STORE, else ./.treering. model: a sentence-transformers name or path for a new store.
+    Raises StoreError when another writer holds the lock, DamageError when a file is damaged.
+    """
+    if mode not in ("rw", "r"):
+        raise ConfigError(f"mode is {mode!r}, expected 'rw' or 'r'")
+    place = Path(path or os.environ.get("TREERING_STORE") or ".treering")
+    ring = Ring.open(place, "w" if mode == "rw" else "r", decoder=Decoder())
+    return Store(ring, model=model or os.environ.get("TREERING_MODEL"), writes=mode == "rw")
+
+
+def query_files(
+    query: Any,
+    files: Iterable[Any],
+    *,
+    params: Mapping[str, Any] | None = None,
+    now: Any = None,
+    model: str | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Result:
+    """Query raw files without a store: a throw-away index that lives as long as the answer.
+
+    Texts are embedded only when the query asks for meaning or for a signal that needs vectors. On raw files
+    `last 1h` counts back from the newest event.
+    """
+    unbound = to_ast(query)
+    place = tempfile.TemporaryDirectory(prefix="treering-")
+    store = open_store(place.name, model=model)
+    try:
+        store.ingest(*files, embed=needs_vectors(unbound), progress=progress, **options)
+        result = store._run(unbound, params, now, raw_files=True)
+    except BaseException:
+        store.close()
+        place.cleanup()
+        raise
+    result.keep_alive(store, place)
+    return result
+
+
+def needs_vectors(query: ast.Query) -> bool:
+    """Whether a query asks for meaning or names a signal that is computed from vectors."""
+    from treering.indexer.signals import SIGNALS
+
+    from .names import fold_name
+    from .walk import names_of, uses_meaning
+
+    needing = {s.name for s in SIGNALS.values() if s.needs_vectors}
+    return uses_meaning(query) or any(fold_name(n) in needing for n in names_of(query))
+
+
+def to_ast(query: Any) -> ast.Query:
+    """Give the abstract query of text, JSON form or builder. Raises QueryError."""
+    if isinstance(query, ast.Query):
+        return query
+    if isinstance(query, str):
+        from .parse import parse
+
+        return parse(query)
+    if isinstance(query, Mapping):
+        from .json_form import from_json
+
+        return from_json(query)
+    built = getattr(query, "query", None)
+    if isinstance(built, ast.Query):
+        return built
+    raise QueryError(
+        f"cannot run {type(query).__name__} as a query: give text, a dict (JSON form) or treering.where(...)"
+    )
+
+
+def _reading(progress: Progress | None) -> Callable[[Any], None] | None:
+    if progress is None:
+        return None
+    return lambda at: progress(Step("read", at.taken_bytes, at.size_bytes, "bytes"))
+
+
+def _embedding(progress: Progress | None) -> Callable[[int, int], None] | None:
+    if progress is None:
+        return None
+    return lambda done, total: progress(Step("embed", done, total, "texts"))
+
+
+def _is_table(one: Any) -> bool:
+    return type(one).__module__.partition(".")[0] in ("pyarrow", "pandas", "polars")
+
+
+def _is_rows(one: Any) -> bool:
+    """Whether this is an iterable of dicts rather than a path or a file."""
+    if isinstance(one, (str, bytes, os.PathLike)) or hasattr(one, "read") or _is_table(one):
+        return False
+    return isinstance(one, Iterable)
+
+
+def _json_lines(rows: Iterable[Mapping[str, Any]]) -> Any:
+    """The rows as a stream of JSON lines, so that they take the same way as a file."""
+    import io
+
+    import orjson
+
+    lines = (orjson.dumps(dict(row), default=str, option=orjson.OPT_SERIALIZE_NUMPY) for row in rows)
+    return io.BytesIO(b"\n".join(lines))
+
+
+def _add(summary: IngestSummary, report: IngestReport) -> None:
+    summary.accepted += report.accepted
+    summary.rejected += report.rejected
+    summary.joined += report.joined
+    summary.lines += report.lines
+    summary.skipped += report.skipped_bytes
+    summary.sources += report.sources
+    summary.warnings += report.warnings

@@ -1,0 +1,211 @@
+"""All that one manifest version names, loaded; and the commit that makes the next version of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Protocol, Self, TypeVar
+
+from .batch import ModelInfo
+from .document import pack, unpack
+from .errors import DamageError, StoreError
+from .files import Files, crc32c, write_file
+from .layout import Layout
+from .ledger import Position
+from .listing import Listing, Rewrite, rewrite
+from .manifest import ListFile, Root, publish, read_root, root_path, stage
+from .meta import Json, SegmentMeta, StoredFile
+from .rejects import RejectFile
+
+
+class Stored(Protocol):
+    """A value with a JSON form."""
+
+    def to_json(self) -> Json:
+        """Give the JSON object that `from_json` reads."""
+        ...
+
+    @classmethod
+    def from_json(cls, obj: Json) -> Self:
+        """Read what `to_json` gave."""
+        ...
+
+
+S = TypeVar("S", bound=Stored)
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """What immutable files hold: segments by id, positions by fingerprint, reject files by name."""
+
+    root: Root
+    segments: Listing[SegmentMeta] = field(default_factory=Listing.empty)
+    ledger: Listing[Position] = field(default_factory=Listing.empty)
+    rejects: Listing[RejectFile] = field(default_factory=Listing.empty)
+    model: ModelInfo | None = None
+
+    @property
+    def n_rejected(self) -> int:
+        """Number of rejects in files."""
+        return sum(file.n for file in self.rejects.entries.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a commit changes; None keeps what was."""
+
+    put_segments: Collection[SegmentMeta] = ()
+    drop_segments: Collection[str] = ()
+    positions: Collection[Position] = ()
+    rejects: Collection[RejectFile] = ()
+    model: ModelInfo | None = None
+    wal_floor: int | None = None
+    next_seq: int | None = None
+
+
+def load(files: Files, layout: Layout, version: int, previous: Catalog | None = None) -> Catalog:
+    """Read a version; list files that `previous` holds too are not read again.
+
+    Raises FileNotFoundError where the version or a file it names is gone, DamageError, StoreError.
+    """
+    root = read_root(files, layout.manifest, version)
+    old = previous or Catalog(root)
+    return Catalog(
+        root,
+        _load_listing(files, layout, "segments", root.segments, SegmentMeta, old.segments),
+        _load_listing(files, layout, "ledger", root.ledger, Position, old.ledger),
+        _load_listing(files, layout, "rejects", root.rejects, RejectFile, old.rejects),
+        None if root.model is None else _load_model(files, layout, root.model),
+    )
+
+
+class Committer:
+    """Makes versions of the manifest, one after the other.
+
+    `commit` is durable on return. After an OSError of it the catalog is as before and the version was not
+    made, unless `is_broken`: then it may have been made. `written` names the files of an unfinished commit.
+    """
+
+    def __init__(self, files: Files, layout: Layout, catalog: Catalog, *, epoch: int) -> None:
+        self._files = files
+        self._layout = layout
+        self._epoch = epoch
+        self._number = _last_number(files, layout)
+        self.catalog = catalog
+        self.written: list[Path] = []
+        self.is_broken = False
+
+    def next_number(self) -> int:
+        """Give a number that no file below `meta/` and `rejects/` has in its name."""
+        self._number += 1
+        return self._number
+
+    def commit(self, change: Change) -> list[Path]:
+        """Commit a change, and give the files that the new version no longer names.
+
+        Segment directories and files of the log are the caller's: it knows what it replaced.
+        """
+        old, self.written = self.catalog, []
+        new = self._write(change)
+        if self.written:
+            self._files.fsync_dir(self._layout.lists)
+        staged = stage(self._files, self._layout.manifest, new.root)
+        self.written.append(staged)
+        self.is_broken = True
+        self._publish(staged, new.root.version)
+        self.catalog, self.written = new, []
+        self.is_broken = False
+        gone = old.root.names() - new.root.names()
+        return [self._layout.lists / name for name in sorted(gone)]
+
+    def _publish(self, staged: Path, version: int) -> None:
+        try:
+            publish(self._files, self._layout.manifest, staged, version)
+        except FileExistsError as error:
+            raise StoreError(
+                f"{root_path(self._layout.manifest, version)} is of another writer; open the store again"
+            ) from error
+
+    def _write(self, change: Change) -> Catalog:
+        old = self.catalog
+        segments = self._write_listing(
+            "segments", rewrite(old.segments, {s.id: s for s in change.put_segments}, change.drop_segments)
+        )
+        ledger = self._write_listing(
+            "ledger", rewrite(old.ledger, {p.fingerprint: p for p in change.positions}, ())
+        )
+        rejects = self._write_listing(
+            "rejects", rewrite(old.rejects, {r.file.name: r for r in change.rejects}, ())
+        )
+        root = replace(
+            old.root,
+            version=old.root.version + 1,
+            epoch=self._epoch,
+            wal_floor=old.root.wal_floor if change.wal_floor is None else change.wal_floor,
+            next_seq=old.root.next_seq if change.next_seq is None else change.next_seq,
+            segments=segments.files,
+            ledger=ledger.files,
+            rejects=rejects.files,
+            model=old.root.model
+            if change.model is None
+            else self._write_document("model", asdict(change.model)),
+        )
+        return Catalog(root, segments, ledger, rejects, change.model or old.model)
+
+    def _write_listing(self, kind: str, change: Rewrite[S]) -> Listing[S]:
+        lists = dict(change.kept)
+        for keys in change.groups:
+            body = {"entries": {key: change.entries[key].to_json() for key in keys}}
+            lists[ListFile(self._write_document(kind, body), len(keys))] = keys
+        return Listing(change.entries, lists)
+
+    def _write_document(self, kind: str, body: Json) -> StoredFile:
+        path = self._layout.lists / f"{kind}-{self.next_number():08d}.json"
+        self.written.append(path)
+        return write_file(self._files, path, [pack(kind, body)])
+
+
+def _load_listing(
+    files: Files, layout: Layout, kind: str, named: Collection[ListFile], of: type[S], old: Listing[S]
+) -> Listing[S]:
+    entries: dict[str, S] = {}
+    lists: dict[ListFile, tuple[str, ...]] = {}
+    for file in named:
+        found = _known(old, file) or _load_list(files, layout.lists, kind, file, of, old)
+        entries.update(found)
+        lists[file] = tuple(found)
+    return Listing(entries, lists)
+
+
+def _known(old: Listing[S], file: ListFile) -> Mapping[str, S] | None:
+    return {key: old.entries[key] for key in old.lists[file]} if file in old.lists else None
+
+
+def _load_list(
+    files: Files, directory: Path, kind: str, file: ListFile, of: type[S], old: Listing[S]
+) -> Mapping[str, S]:
+    body = unpack(kind, _read_checked(files, directory, file.file), str(directory / file.file.name))
+    fresh = {key: of.from_json(entry) for key, entry in body["entries"].items()}
+    # What did not change stays the same object, so that what was opened for it stays open.
+    return {key: old.entries[key] if old.entries.get(key) == entry else entry for key, entry in fresh.items()}
+
+
+def _load_model(files: Files, layout: Layout, file: StoredFile) -> ModelInfo:
+    body = unpack("model", _read_checked(files, layout.lists, file), str(layout.lists / file.name))
+    return ModelInfo(**(body | {"qls_scale": tuple(body["qls_scale"])}))
+
+
+def _read_checked(files: Files, directory: Path, file: StoredFile) -> bytes:
+    data = files.read(directory / file.name)
+    if (len(data), crc32c(data)) != (file.n_bytes, file.crc32c):
+        raise DamageError(
+            f"{directory / file.name}: {len(data)} bytes with checksum {crc32c(data):08x}, expected "
+            f"{file.n_bytes} with {file.crc32c:08x}; restore the file from a copy"
+        )
+    return data
+
+
+def _last_number(files: Files, layout: Layout) -> int:
+    names = [*files.listdir(layout.lists), *files.listdir(layout.rejects)]
+    return max((int(stem) for name in names if (stem := name.partition(".")[0][-8:]).isdigit()), default=0)

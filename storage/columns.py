@@ -1,0 +1,359 @@
+"""Columns of a part: joined from batches, equal ones found, placed hot (mapped) or cold (compressed)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .errors import StoreError
+from .part import FieldStats
+from .schema import split_physical
+
+SYSTEM_HOT = ("ts", "seq")
+"""Columns that every part has, hot and without nulls."""
+
+SYSTEM_COLD = ("ts_origin", "source_offset", "source_line")
+"""Numbers that are read with the record and never searched."""
+
+FREE_TEXTS = ("body", "prompt", "response", "context_hint")
+"""Texts that people or programs write: short as they may be, they are no ids."""
+
+MAX_ORIGINAL = 512
+"""Original-field columns of a part; the rarest beyond go into one residual JSON column."""
+
+SHORT_TEXT_BYTES = 64
+"""Texts of at most this mean length are worth a dictionary even when all differ (ids)."""
+
+DICTIONARY_GAIN = 4
+"""Longer texts are, once their distinct values take a quarter of the plain bytes; lz4 gains about as much."""
+
+HOT_BYTES_PER_VALUE = {False: 64, True: 1024}
+"""What a hot column may cost for each value it holds; True: canonical fields and signals, often asked for."""
+
+MAX_OFFSET = 2**31 - 1
+"""Text bytes or list items that 32-bit offsets reach; a longer column gets 64-bit ones (`large_string`)."""
+
+Bools = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[Any]
+Rows = npt.NDArray[np.intp]
+
+
+@dataclass(slots=True)
+class Placed:
+    """The columns of a part: hot are numbers, bools and dictionary-coded texts (int32 codes), cold the rest.
+
+    Columns with equal values are one and the same array object. overflow: original fields beyond
+    MAX_ORIGINAL, all of them cold. fields: statistics of the columns that hold a value.
+    """
+
+    hot: dict[str, pa.Array]
+    cold: dict[str, pa.Array]
+    overflow: frozenset[str]
+    fields: dict[str, FieldStats]
+
+
+def join_columns(batches: Sequence[Mapping[str, pa.Array]], lengths: Sequence[int]) -> dict[str, pa.Array]:
+    """Put the columns of several batches one after the other; a batch that lacks a column gives nulls.
+
+    Columns without any value are left out, and equal columns become the same object. Raises StoreError where
+    two batches give a column different types.
+    """
+    names = sorted({name for batch in batches for name in batch})
+    joined: dict[str, pa.Array] = {}
+    seen: dict[tuple[int, ...], pa.Array] = {}
+    for name in names:
+        pieces = [batch.get(name) for batch in batches]
+        key = tuple(id(piece) for piece in pieces)
+        if key not in seen:
+            seen[key] = _join(name, pieces, lengths)
+        if seen[key].null_count < len(seen[key]) or name in SYSTEM_HOT:
+            joined[name] = seen[key]
+    return _same_objects(joined)
+
+
+def take_columns(columns: Mapping[str, pa.Array], rows: Rows | None) -> dict[str, pa.Array]:
+    """Give the columns at `rows` (None: as they are); equal columns stay one object."""
+    if rows is None:
+        return dict(columns)
+    index = pa.array(rows)
+    taken: dict[int, pa.Array] = {}
+    for array in columns.values():
+        if id(array) not in taken:
+            taken[id(array)] = array.take(index)
+    return {name: taken[id(array)] for name, array in columns.items()}
+
+
+def place_columns(columns: Mapping[str, pa.Array], n_rows: int) -> Placed:
+    """Decide for each column where it lies and how its texts are coded."""
+    owners = find_owners(columns)
+    overflow = _overflow(columns, owners)
+    hot: dict[str, pa.Array] = {}
+    cold: dict[str, pa.Array] = {}
+    fields: dict[str, FieldStats] = {}
+    for name, owner in sorted(owners.items(), key=lambda pair: pair[0] != pair[1]):
+        if name != owner:
+            side = hot if owner in hot else cold
+            side[name] = side[owner]
+        elif owner in overflow:
+            cold[name] = _plain(columns[name])
+        else:
+            array, is_hot = _place(name, columns[name], n_rows)
+            (hot if is_hot else cold)[name] = array
+        if n_rows:
+            fields[name] = fields[owner] if name != owner else field_stats(columns[name])
+    return Placed(hot, cold, frozenset(n for n, owner in owners.items() if owner in overflow), fields)
+
+
+def find_owners(columns: Mapping[str, pa.Array]) -> dict[str, str]:
+    """Name, for each column, the one of its equals that is stored: itself, or one that comes before it.
+
+    Times and arrival numbers come first, then canonical names, as they are placed more generously than
+    original paths; what is never searched comes last.
+    """
+    first: dict[int, str] = {}
+    for name in sorted(columns, key=_precedence):
+        first.setdefault(id(columns[name]), name)
+    return {name: first[id(array)] for name, array in columns.items()}
+
+
+def _precedence(name: str) -> tuple[bool, bool, bool, str]:
+    return name not in SYSTEM_HOT, name in SYSTEM_COLD, is_original(name), name
+
+
+def is_original(name: str) -> bool:
+    """Whether a physical column is an original field, `path#type`."""
+    return split_physical(name)[1] != ""
+
+
+def field_stats(array: pa.Array) -> FieldStats:
+    """Count the values of a column and find the bounds of its numbers."""
+    n = len(array) - array.null_count
+    if not is_number(array.type) or not n:
+        return FieldStats(n)
+    values, mask = number_view(array)
+    present = values if mask is None else values[mask]
+    if values.dtype.kind == "f":
+        present = present[~np.isnan(present)]
+    return FieldStats(n, present.min().item(), present.max().item()) if len(present) else FieldStats(n)
+
+
+def number_view(array: pa.Array) -> tuple[Numbers, Bools | None]:
+    """Give the values of a number or bool column, and which rows have one (None: all).
+
+    Numbers are a view of the column; bools and the mask are unpacked from bits.
+    """
+    mask = _bits(array.buffers()[0], array) if array.null_count else None
+    if pa.types.is_boolean(array.type):
+        return _bits(array.buffers()[1], array), mask
+    kind = np.dtype(array.type.to_pandas_dtype())
+    buffer = array.buffers()[1]
+    if buffer is None or not len(array):
+        return np.empty(0, kind), mask
+    return np.frombuffer(buffer, kind, len(array), array.offset * kind.itemsize), mask
+
+
+def code_view(array: pa.DictionaryArray) -> npt.NDArray[np.int32]:
+    """Give the codes of a dictionary column, -1 where a row has none."""
+    values, mask = number_view(array.indices)
+    codes: npt.NDArray[np.int32] = values.astype(np.int32, copy=mask is not None)
+    if mask is not None:
+        codes[~mask] = -1
+    return codes
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether a column type is a number."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column type is text that is not dictionary-encoded."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def concat(arrays: Sequence[pa.Array]) -> pa.Array:
+    """Put arrays of one type one after the other, with 64-bit offsets where 32-bit ones are too short."""
+    if len(arrays) == 1:
+        return arrays[0]
+    wide = _wide_type(arrays[0].type)
+    if wide is not None and sum(_content_length(array) for array in arrays) > MAX_OFFSET:
+        arrays = [array.cast(wide) for array in arrays]
+    return pa.concat_arrays(arrays)
+
+
+def shrink_codes(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Give a dictionary column with the narrowest code type that holds its codes."""
+    narrow = _index_type(len(array.dictionary))
+    return pa.DictionaryArray.from_arrays(array.indices.cast(narrow), array.dictionary)
+
+
+def _join(name: str, pieces: Sequence[pa.Array | None], lengths: Sequence[int]) -> pa.Array:
+    pieces = [_decode_numbers(piece) for piece in pieces]
+    given = [piece for piece in pieces if piece is not None and not pa.types.is_null(piece.type)]
+    if not given:
+        return pa.nulls(sum(lengths))
+    if any(pa.types.is_dictionary(piece.type) for piece in given):
+        return _join_coded(pieces, lengths)
+    kind = given[0].type
+    if wide := next((piece.type for piece in given if piece.type == _wide_type(kind)), None):
+        kind = wide
+    return concat([_as_type(name, piece, kind, n) for piece, n in zip(pieces, lengths, strict=True)])
+
+
+def _as_type(name: str, piece: pa.Array | None, kind: pa.DataType, length: int) -> pa.Array:
+    if piece is None or pa.types.is_null(piece.type):
+        return pa.nulls(length, kind)
+    if piece.type == kind:
+        return piece
+    if _wide_type(piece.type) == kind:
+        return piece.cast(kind)
+    raise StoreError(
+        f"column {name}: a batch has type {piece.type}, another {kind}; "
+        "give both the same type, or store them under two names"
+    )
+
+
+def _decode_numbers(piece: pa.Array | None) -> pa.Array | None:
+    """Decode a dictionary of anything but texts."""
+    if piece is None or not pa.types.is_dictionary(piece.type) or is_text(piece.type.value_type):
+        return piece
+    return piece.dictionary_decode()
+
+
+def _join_coded(pieces: Sequence[pa.Array | None], lengths: Sequence[int]) -> pa.Array:
+    kind = pa.dictionary(pa.int32(), pa.string())
+    coded = []
+    for piece, length in zip(pieces, lengths, strict=True):
+        if piece is None or pa.types.is_null(piece.type):
+            coded.append(pa.nulls(length, kind))
+        elif pa.types.is_dictionary(piece.type) and not piece.dictionary.null_count:
+            values = piece.dictionary.cast(pa.string())
+            coded.append(pa.DictionaryArray.from_arrays(piece.indices.cast(pa.int32()), values))
+        else:
+            coded.append(_plain(piece).cast(pa.string()).dictionary_encode())
+    chunks = pa.chunked_array(coded, kind).unify_dictionaries().chunks
+    indices = pa.concat_arrays([chunk.indices for chunk in chunks])
+    return pa.DictionaryArray.from_arrays(indices, chunks[0].dictionary)
+
+
+def _same_objects(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
+    kept: dict[tuple[object, ...], list[pa.Array]] = {}
+    for name in sorted(columns, key=_precedence):
+        array = columns[name]
+        rivals = kept.setdefault((str(array.type), array.null_count, array.nbytes), [])
+        same = next((rival for rival in rivals if rival is array or _equal(rival, array)), None)
+        if same is None:
+            rivals.append(array)
+        else:
+            columns[name] = same
+    return columns
+
+
+def _equal(first: pa.Array, second: pa.Array) -> bool:
+    # Bit by bit, so that NaN equals itself and -0.0 does not equal 0.0.
+    if pa.types.is_floating(first.type):
+        bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[first.type.bit_width]
+        first, second = first.view(bits), second.view(bits)
+    elif pa.types.is_nested(first.type):
+        return False
+    return bool(first.equals(second))
+
+
+def _overflow(columns: Mapping[str, pa.Array], owners: Mapping[str, str]) -> set[str]:
+    original = [name for name, owner in owners.items() if name == owner and is_original(name)]
+    if len(original) <= MAX_ORIGINAL:
+        return set()
+    commonest = sorted(original, key=lambda name: (columns[name].null_count, name))
+    return set(commonest[MAX_ORIGINAL:])
+
+
+def _place(name: str, array: pa.Array, n_rows: int) -> tuple[pa.Array, bool]:
+    n_values = len(array) - array.null_count
+    limit = HOT_BYTES_PER_VALUE[not is_original(name)] * n_values
+    if name in SYSTEM_HOT:
+        return array, True
+    if is_number(array.type) and not pa.types.is_float16(array.type):
+        return array, name not in SYSTEM_COLD and n_rows * array.type.bit_width <= 8 * limit
+    if pa.types.is_boolean(array.type):
+        return array, n_rows <= 8 * limit
+    if is_text(array.type) or pa.types.is_dictionary(array.type):
+        return _place_text(name, array, limit)
+    return array, False
+
+
+def _place_text(name: str, array: pa.Array, limit: int) -> tuple[pa.Array, bool]:
+    coded = _compact(array) if pa.types.is_dictionary(array.type) else _encode(array)
+    if coded is None:
+        return array, False
+    lengths = pc.binary_length(coded.dictionary).to_numpy(zero_copy_only=False).astype(np.int64)
+    counts = np.bincount(_valid_codes(coded), minlength=len(lengths))
+    n_values, coded_bytes, plain_bytes = int(counts.sum()), int(lengths.sum()), int(lengths @ counts)
+    if name in FREE_TEXTS:
+        pays = 2 * len(lengths) <= n_values and DICTIONARY_GAIN * coded_bytes <= 2 * plain_bytes
+    else:
+        pays = plain_bytes <= SHORT_TEXT_BYTES * n_values or DICTIONARY_GAIN * coded_bytes <= plain_bytes
+    if pays and len(array) * _index_type(len(lengths)).bit_width <= 8 * limit:
+        return coded, True
+    return _plain(array), False
+
+
+def _encode(array: pa.Array) -> pa.DictionaryArray | None:
+    # A dictionary has 32-bit offsets; texts of more than 2 GiB would never pay as one.
+    if pa.types.is_large_string(array.type):
+        return None
+    return array.dictionary_encode()
+
+
+def _compact(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    used = np.zeros(len(array.dictionary), np.bool_)
+    used[_valid_codes(array)] = True
+    if used.all():
+        return array
+    place = np.cumsum(used, dtype=np.int32) - 1
+    codes = code_view(array)
+    missing = codes < 0
+    indices = pa.array(place[np.where(missing, 0, codes)] if len(place) else codes, mask=missing)
+    return pa.DictionaryArray.from_arrays(indices, array.dictionary.filter(pa.array(used)))
+
+
+def _valid_codes(array: pa.DictionaryArray) -> npt.NDArray[np.int32]:
+    codes = code_view(array)
+    return codes[codes >= 0] if array.null_count else codes
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def _index_type(n_values: int) -> pa.DataType:
+    return pa.int8() if n_values <= 2**7 else pa.int16() if n_values <= 2**15 else pa.int32()
+
+
+def _bits(buffer: pa.Buffer | None, array: pa.Array) -> Bools:
+    if buffer is None or not len(array):
+        return np.ones(len(array), np.bool_)
+    first, skip = divmod(array.offset, 8)
+    packed = np.frombuffer(buffer, np.uint8)[first : first + -(-(skip + len(array)) // 8)]
+    unpacked = np.unpackbits(packed, bitorder="little", count=skip + len(array))[skip:]
+    return unpacked.view(np.bool_)
+
+
+def _wide_type(kind: pa.DataType) -> pa.DataType | None:
+    if pa.types.is_string(kind):
+        return pa.large_string()
+    if pa.types.is_binary(kind):
+        return pa.large_binary()
+    return pa.large_list(kind.value_type) if pa.types.is_list(kind) else None
+
+
+def _content_length(array: pa.Array) -> int:
+    if not len(array):
+        return 0
+    offsets = np.frombuffer(array.buffers()[1], np.int32)
+    return int(offsets[array.offset + len(array)] - offsets[array.offset])

@@ -1,0 +1,48 @@
+"""Small JSON files that carry their own checksum: manifests, lists, the model."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .errors import DamageError, StoreError
+from .files import crc32c
+from .meta import Json
+
+FORMAT = 1
+"""Version of everything a store holds. A store of another version is refused, never guessed at."""
+
+_PREFIX = b'{"crc32c":"%08x",'
+_PREFIX_BYTES = len(_PREFIX % 0)
+
+
+def pack(kind: str, body: Json) -> bytes:
+    """Give the bytes of a document whose checksum covers all that stands behind it in the file."""
+    head = {"treering": kind, "format": FORMAT, "body": body}
+    # ASCII, because file names that are no UTF-8 hold lone surrogates, which only an escape can write.
+    rest = json.dumps(head, allow_nan=False, separators=(",", ":")).encode("ascii")[1:] + b"\n"
+    return _PREFIX % crc32c(rest) + rest
+
+
+def unpack(kind: str, data: bytes, name: str) -> Json:
+    """Give the body of a document that `pack` wrote; `name` is how errors call it.
+
+    Raises DamageError where the bytes are not those that were written, StoreError for another format or kind.
+    """
+    rest = data[_PREFIX_BYTES:]
+    if data[:_PREFIX_BYTES] != (expected := _PREFIX % crc32c(rest)):
+        raise DamageError(
+            f"{name}: checksum {data[:_PREFIX_BYTES]!r}, expected {expected!r}; restore the file from a copy"
+        )
+    document: dict[str, Any] = json.loads(b"{" + rest)
+    if document["format"] != FORMAT:
+        raise StoreError(
+            f"{name}: store format {document['format']}, this treering reads {FORMAT}; "
+            "use the treering version that wrote it"
+        )
+    if document["treering"] != kind:
+        raise DamageError(
+            f"{name}: holds {document['treering']!r}, expected {kind!r}; restore it from a copy"
+        )
+    body: Json = document["body"]
+    return body

@@ -1,0 +1,52 @@
+"""Where things lie in a store; `docs/format/layout.md` draws it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The paths of the store at `path`."""
+
+    path: Path
+
+    @property
+    def lock(self) -> Path:
+        """File that the one writer holds a flock on."""
+        return self.path / "LOCK"
+
+    @property
+    def manifest(self) -> Path:
+        """Directory of the manifests."""
+        return self.path / "_manifest"
+
+    @property
+    def lists(self) -> Path:
+        """Directory of what the manifests name: lists of segments, positions and reject files, the model."""
+        return self.path / "meta"
+
+    @property
+    def wal(self) -> Path:
+        """Directory of the write-ahead log."""
+        return self.path / "wal"
+
+    @property
+    def segments(self) -> Path:
+        """Directory of segment directories."""
+        return self.path / "seg"
+
+    @property
+    def rejects(self) -> Path:
+        """Directory of reject files."""
+        return self.path / "rejects"
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """Every directory of a store but its own."""
+        return (self.manifest, self.lists, self.wal, self.segments, self.rejects)
+
+    def segment(self, segment_id: str) -> Path:
+        """Directory of one segment."""
+        return self.segments / segment_id

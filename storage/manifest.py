@@ -1,0 +1,126 @@
+"""Manifests: small immutable roots, one a version; the newest says what the store holds.
+
+Byte layout: `docs/format/manifest.md`. Commit order: everything a root names is written and synced, and its
+directory synced; `stage`; `publish`, whose link is the commit point and takes a version number only once.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from .document import pack, unpack
+from .files import Files, write_file
+from .meta import Json, StoredFile
+
+_NAME = re.compile(r"(\d{20})\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class ListFile:
+    """A list file and how many entries it holds."""
+
+    file: StoredFile
+    n: int
+
+    def to_json(self) -> Json:
+        """Give the JSON object that `from_json` reads."""
+        return self.file.to_json() | {"n": self.n}
+
+    @classmethod
+    def from_json(cls, obj: Json) -> ListFile:
+        """Read what `to_json` gave."""
+        return cls(StoredFile.from_json(obj), obj["n"])
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """What one manifest file says.
+
+    epoch: how often the store had been opened for writing. wal_floor: first file of the log that is not in
+    segments. next_seq: first sequence number that is not in segments. The rest names files below `meta/`.
+    """
+
+    version: int
+    epoch: int
+    wal_floor: int
+    next_seq: int
+    segments: tuple[ListFile, ...] = ()
+    ledger: tuple[ListFile, ...] = ()
+    rejects: tuple[ListFile, ...] = ()
+    model: StoredFile | None = None
+
+    def names(self) -> set[str]:
+        """Give the names of the files below `meta/` that it counts on."""
+        lists = {file.file.name for file in (*self.segments, *self.ledger, *self.rejects)}
+        return lists | ({self.model.name} if self.model else set())
+
+    def to_json(self) -> Json:
+        """Give the JSON object that `from_json` reads."""
+        return {
+            "version": self.version,
+            "epoch": self.epoch,
+            "wal_floor": self.wal_floor,
+            "next_seq": self.next_seq,
+            "segments": [f.to_json() for f in self.segments],
+            "ledger": [f.to_json() for f in self.ledger],
+            "rejects": [f.to_json() for f in self.rejects],
+            "model": None if self.model is None else self.model.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, obj: Json) -> Root:
+        """Read what `to_json` gave."""
+        return cls(
+            version=obj["version"],
+            epoch=obj["epoch"],
+            wal_floor=obj["wal_floor"],
+            next_seq=obj["next_seq"],
+            segments=tuple(ListFile.from_json(f) for f in obj["segments"]),
+            ledger=tuple(ListFile.from_json(f) for f in obj["ledger"]),
+            rejects=tuple(ListFile.from_json(f) for f in obj["rejects"]),
+            model=None if obj["model"] is None else StoredFile.from_json(obj["model"]),
+        )
+
+
+def root_path(directory: Path, version: int) -> Path:
+    """Give the path of a manifest."""
+    return directory / f"{version:020d}.json"
+
+
+def root_versions(files: Files, directory: Path) -> list[int]:
+    """Give the versions that stand in the directory, ascending; none where it is not there."""
+    try:
+        names = files.listdir(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [int(m[1]) for name in names if (m := _NAME.fullmatch(name))]
+
+
+def read_root(files: Files, directory: Path, version: int) -> Root:
+    """Give a manifest. Raises FileNotFoundError, DamageError naming it, StoreError for another format."""
+    path = root_path(directory, version)
+    return Root.from_json(unpack("manifest", files.read(path), str(path)))
+
+
+def stage(files: Files, directory: Path, root: Root) -> Path:
+    """Write a manifest under a name that nobody reads, and give that; durable but for the directory."""
+    path = directory / f"{root.version:020d}.tmp"
+    with suppress(FileNotFoundError):
+        files.unlink(path)
+    write_file(files, path, [pack("manifest", root.to_json())])
+    return path
+
+
+def publish(files: Files, directory: Path, staged: Path, version: int) -> None:
+    """Make a staged manifest the newest: committed and durable on return.
+
+    Raises FileExistsError where another writer took the version. After any other OSError it may be committed.
+    """
+    files.link(staged, root_path(directory, version))
+    files.fsync_dir(directory)
+    # Committed: a staged name that stays is swept at the next opening.
+    with suppress(OSError):
+        files.unlink(staged)

@@ -1,0 +1,157 @@
+"""What the manifest says of a segment: enough to skip it or open it without touching its files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .part import FieldStats, Slice
+
+Json = dict[str, Any]
+"""An object of JSON values, as orjson reads and writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """One immutable file: its name inside its directory, its size and the crc32c of all its bytes."""
+
+    name: str
+    n_bytes: int
+    crc32c: int
+
+    def to_json(self) -> Json:
+        """Give the JSON object that `from_json` reads."""
+        return {"name": self.name, "bytes": self.n_bytes, "crc32c": self.crc32c}
+
+    @classmethod
+    def from_json(cls, obj: Json) -> StoredFile:
+        """Read what `to_json` gave."""
+        return cls(obj["name"], obj["bytes"], obj["crc32c"])
+
+
+@dataclass(frozen=True, slots=True)
+class LateFile:
+    """A sidecar of a segment: vectors or signals that came after it was written.
+
+    n_vectors: vectors it holds. fields: statistics of the signal columns it holds; of two late files that
+    hold the same column, the later one counts.
+    """
+
+    file: StoredFile
+    n_vectors: int
+    fields: Mapping[str, FieldStats]
+
+    def to_json(self) -> Json:
+        """Give the JSON object that `from_json` reads."""
+        fields = _fields_to_json(self.fields)
+        return {"file": self.file.to_json(), "n_vectors": self.n_vectors, "fields": fields}
+
+    @classmethod
+    def from_json(cls, obj: Json) -> LateFile:
+        """Read what `to_json` gave."""
+        return cls(StoredFile.from_json(obj["file"]), obj["n_vectors"], _fields_from_json(obj["fields"]))
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentMeta:
+    """A segment as the manifest names it.
+
+    id: the part's id and the name of the segment's own directory below `seg/`. level, cell: its dyadic
+    cell; event times lie in [cell << (20 + level), (cell + 1) << (20 + level)). t_min, t_max, seq_min,
+    seq_max: inclusive. fields: statistics of the segment's own columns, without late ones. files: of the
+    segment's directory, without late ones. pending: distinct vectors still to come after all of `late`.
+    signals_pending: whether signals that need vectors are still to come. generation: how often its rows
+    were folded; 0 is young: one slice in (ts, seq) order, no shard.
+    """
+
+    id: str
+    level: int
+    cell: int
+    n_rows: int
+    t_min: int
+    t_max: int
+    seq_min: int
+    seq_max: int
+    fields: Mapping[str, FieldStats]
+    slices: tuple[Slice, ...]
+    files: tuple[StoredFile, ...]
+    pending: int
+    signals_pending: bool
+    late: tuple[LateFile, ...] = ()
+    generation: int = 0
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether neither vectors nor signals are still to come."""
+        return self.pending == 0 and not self.signals_pending
+
+    def all_fields(self) -> dict[str, FieldStats]:
+        """Give the statistics of all columns, late ones included."""
+        merged = dict(self.fields)
+        for late in self.late:
+            merged.update(late.fields)
+        return merged
+
+    def with_late(self, late: LateFile, *, pending: int, signals_pending: bool) -> SegmentMeta:
+        """Give this meta with one more sidecar and what is still to come after it."""
+        return replace(self, late=(*self.late, late), pending=pending, signals_pending=signals_pending)
+
+    def to_json(self) -> Json:
+        """Give the JSON object that `from_json` reads."""
+        return {
+            "id": self.id,
+            "level": self.level,
+            "cell": self.cell,
+            "n_rows": self.n_rows,
+            "t": [self.t_min, self.t_max],
+            "seq": [self.seq_min, self.seq_max],
+            "fields": _fields_to_json(self.fields),
+            "slices": [[s.shard, s.lo, s.hi] for s in self.slices],
+            "files": [f.to_json() for f in self.files],
+            "pending": self.pending,
+            "signals_pending": self.signals_pending,
+            "late": [f.to_json() for f in self.late],
+            "generation": self.generation,
+        }
+
+    @classmethod
+    def from_json(cls, obj: Json) -> SegmentMeta:
+        """Read what `to_json` gave."""
+        return cls(
+            id=obj["id"],
+            level=obj["level"],
+            cell=obj["cell"],
+            n_rows=obj["n_rows"],
+            t_min=obj["t"][0],
+            t_max=obj["t"][1],
+            seq_min=obj["seq"][0],
+            seq_max=obj["seq"][1],
+            fields=_fields_from_json(obj["fields"]),
+            slices=tuple(Slice(*s) for s in obj["slices"]),
+            files=tuple(StoredFile.from_json(f) for f in obj["files"]),
+            pending=obj["pending"],
+            signals_pending=obj["signals_pending"],
+            late=tuple(LateFile.from_json(f) for f in obj["late"]),
+            generation=obj["generation"],
+        )
+
+
+def _fields_to_json(fields: Mapping[str, FieldStats]) -> Json:
+    return {name: [s.n, _bound_to_json(s.minimum), _bound_to_json(s.maximum)] for name, s in fields.items()}
+
+
+def _fields_from_json(obj: Json) -> dict[str, FieldStats]:
+    return {
+        name: FieldStats(n, _bound_from_json(low), _bound_from_json(high))
+        for name, (n, low, high) in obj.items()
+    }
+
+
+def _bound_to_json(bound: float | int | None) -> float | int | str | None:
+    # JSON has no infinity; a float keeps its point, so that 5.0 comes back as a float.
+    return repr(bound) if isinstance(bound, float) and bound in (float("inf"), float("-inf")) else bound
+
+
+def _bound_from_json(bound: float | int | str | None) -> float | int | None:
+    return float(bound) if isinstance(bound, str) else bound

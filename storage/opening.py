@@ -1,0 +1,105 @@
+"""Opening a store for writing: the lock, the first files of a new store, the newest version of an old one."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from .catalog import Catalog, Change, Committer, load
+from .errors import DamageError, StoreError
+from .files import Files, Lock
+from .layout import Layout
+from .manifest import Root, root_versions
+from .view import newest_version
+from .wal import HEADER, WalWriter, wal_numbers, wal_path
+
+NOTHING = Catalog(Root(version=0, epoch=0, wal_floor=0, next_seq=0))
+"""What a store holds before its first version."""
+
+
+def take_lock(files: Files, layout: Layout) -> Lock:
+    """Become the one writer of a store, which is made if the directory is missing or empty.
+
+    Raises StoreError where another process writes, and where something else lies in the directory.
+    """
+    _check_directory(files, layout)
+    _make_directory(files, layout.path)
+    with suppress(FileExistsError):
+        files.create(layout.lock).close()
+    lock = files.lock(layout.lock, exclusive=True)
+    if lock is None:
+        raise StoreError(
+            f"{layout.path}: process {_holder(files, layout)} writes to it; wait for it, or open it to read"
+        )
+    _sign(files, layout)
+    return lock
+
+
+def open_catalog(files: Files, layout: Layout) -> Catalog:
+    """Give the newest version, made if there is none; the caller holds the lock."""
+    if not root_versions(files, layout.manifest):
+        _make_store(files, layout)
+    version = newest_version(files, layout)
+    try:
+        return load(files, layout, version)
+    except FileNotFoundError as error:
+        raise DamageError(
+            f"{error.filename}: missing, manifest {version} names it; restore the file from a copy"
+        ) from error
+
+
+def _check_directory(files: Files, layout: Layout) -> None:
+    try:
+        names = files.listdir(layout.path)
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        raise StoreError(f"{layout.path}: is a file, a store is a directory; give another path") from None
+    own = {layout.lock.name, *(directory.name for directory in layout.directories)}
+    others = [name for name in names if name not in own]
+    if others and not root_versions(files, layout.manifest):
+        raise StoreError(
+            f"{layout.path}: holds {others[0]!r} and is no treering store; give an empty or a new directory"
+        )
+
+
+def _make_directory(files: Files, path: Path) -> None:
+    missing = [p for p in (path, *path.parents) if not p.exists()]
+    for directory in reversed(missing):
+        files.mkdir(directory)
+        files.fsync_dir(directory.parent)
+
+
+def _make_store(files: Files, layout: Layout) -> None:
+    """Make the first version: directories, the log's first file, then the manifest."""
+    for directory in layout.directories:
+        files.mkdir(directory)
+    files.fsync_dir(layout.path)
+    _check_unborn(files, layout)
+    for number in wal_numbers(files, layout.wal):
+        files.unlink(wal_path(layout.wal, number))
+    WalWriter.create(files, layout.wal, 1).close()
+    Committer(files, layout, NOTHING, epoch=0).commit(Change(wal_floor=1))
+
+
+def _check_unborn(files: Files, layout: Layout) -> None:
+    # A crash while a store is made leaves an empty log and no manifest; one that lost its manifests has more.
+    log = any(files.size(wal_path(layout.wal, n)) > HEADER.size for n in wal_numbers(files, layout.wal))
+    if log or files.listdir(layout.segments):
+        raise DamageError(f"{layout.manifest}: no manifest, yet the store has events; restore it from a copy")
+
+
+def _sign(files: Files, layout: Layout) -> None:
+    # The name of the holder is a help to others only; a full disk must not keep a store from being opened.
+    with suppress(OSError):
+        handle = files.append(layout.lock)
+        try:
+            handle.truncate(0)
+            handle.write(f"{os.getpid()}\n".encode())
+        finally:
+            handle.close()
+
+
+def _holder(files: Files, layout: Layout) -> str:
+    return files.read(layout.lock).decode("ascii", "replace").strip() or "unknown"

@@ -1,0 +1,209 @@
+"""PATT: build the tree over a part's times, and find the nodes and rows of a time range."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .batch import Int32s, Int64s
+from .cells import EPOCH_LEVEL, covering_cell, encode, middle_ns, split_cells, time_node
+from .part import Slice, VectorTable
+from .signature import N_VALUES
+from .summaries import (
+    N_LEVELS,
+    Leaves,
+    Number,
+    compose_leaves,
+    compose_up,
+    count_levels,
+    merge_numbers,
+    merge_up,
+    no_signatures,
+    summarise_number,
+)
+from .tree import LEAF_ROWS, Tree
+
+FIRST_NS, LAST_NS = -(2**63), 2**63 - 1
+"""The first and the last instant that an event can have."""
+
+Nodes = npt.NDArray[np.intp]
+
+
+@dataclass(slots=True)
+class _Shape:
+    """Nodes in preorder while the tree grows; start, end: their events in time order."""
+
+    level: list[int]
+    cell: list[int]
+    start: list[int]
+    end: list[int]
+    left: list[int]
+    right: list[int]
+
+
+def build_tree(
+    ts: Int64s,
+    seq: Int64s,
+    slices: Sequence[Slice],
+    *,
+    numbers: Mapping[str, Number],
+    level: Number | None = None,
+    vec_of_row: Int32s | None = None,
+    table: VectorTable | None = None,
+    qls_scale: Sequence[float] | None = None,
+) -> Tree:
+    """Build the time tree of a part.
+
+    ts, seq: int64 (n), rows in (ts, seq) order inside each slice; the slices cover all rows. numbers: the
+    columns to summarise: values and which rows have one. level: severity of each row. Signatures are composed
+    only where vectors and `qls_scale` (136) are given. A node is a leaf when it has at most LEAF_ROWS rows or
+    one tick.
+    """
+    if not len(ts):
+        return _empty(len(slices), tuple(numbers))
+    order = None if len(slices) == 1 else np.lexsort((seq, ts))
+    in_time = ts if order is None else ts[order]
+    shape = _grow(in_time)
+    left, right = np.array(shape.left, np.int32), np.array(shape.right, np.int32)
+    start, end = np.array(shape.start), np.array(shape.end)
+    t_min, t_max, count = in_time[start], in_time[end - 1], (end - start).astype(np.int32)
+    lo, hi = _slice_rows(ts, slices, t_min, t_max)
+    is_leaf = left < 0
+    leaves = Leaves.of(lo[is_leaf], hi[is_leaf])
+    summary = merge_numbers(left, right, [summarise_number(leaves, number) for number in numbers.values()])
+    leaf_of_row = np.repeat(leaves.leaf, np.diff(leaves.start, append=len(ts)))
+    levels = merge_up(left, right, count_levels(leaf_of_row, leaves.n_leaves, level), np.add)
+    if vec_of_row is None or table is None or qls_scale is None or table.qls.shape[1] != N_VALUES:
+        signature = no_signatures(len(left))
+    else:
+        vec_in_time = vec_of_row if order is None else vec_of_row[order]
+        scale = np.asarray(qls_scale, np.float64)
+        at_leaves = compose_leaves(end[is_leaf], vec_in_time, table.qls, table.have, scale)
+        signature = compose_up(left, right, count, at_leaves)
+    return Tree(
+        level=np.array(shape.level, np.uint8),
+        cell=np.array(shape.cell, np.int64),
+        t_min=t_min,
+        t_max=t_max,
+        count=count,
+        left=left,
+        right=right,
+        lo=lo,
+        hi=hi,
+        signals=tuple(numbers),
+        minimum=summary["minimum"],
+        maximum=summary["maximum"],
+        total=summary["total"],
+        n=summary["n"],
+        levels=levels,
+        shards=(hi - lo).astype(np.int32),
+        signature=signature,
+    )
+
+
+def cover(tree: Tree, start_ns: int, end_ns: int) -> tuple[Nodes, Nodes]:
+    """The fewest nodes that hold the events in `[start_ns, end_ns)`: whole ones, and leaves that stick out.
+
+    Whole nodes lie inside the range with all their events; of a boundary leaf only some do, at most one for
+    each end. Both are in time order and share no event. Visits at most 4 nodes a level.
+    """
+    whole: list[int] = []
+    boundary: list[int] = []
+    waiting = [0] if len(tree.count) else []
+    while waiting:
+        node = waiting.pop()
+        if tree.t_max[node] < start_ns or tree.t_min[node] >= end_ns:
+            continue
+        if tree.t_min[node] >= start_ns and tree.t_max[node] < end_ns:
+            whole.append(node)
+        elif tree.left[node] < 0:
+            boundary.append(node)
+        else:
+            waiting += [int(tree.right[node]), int(tree.left[node])]
+    return np.array(whole, np.intp), np.array(boundary, np.intp)
+
+
+def row_intervals(ts: Int64s, slices: Sequence[Slice], start_ns: int, end_ns: int) -> Int64s:
+    """Give the rows with `start_ns <= ts < end_ns`: an interval `[lo, hi)` for each slice that has any.
+
+    Returns int64 (k, 2), ascending. Source: two bisections a slice, as rows of a slice are in time order.
+    """
+    # Bounds may lie outside int64, and numpy would then compare as floats.
+    first, last = max(start_ns, FIRST_NS), min(end_ns - 1, LAST_NS)
+    found = []
+    for piece in slices if first <= last else ():
+        run = ts[piece.lo : piece.hi]
+        lo, hi = int(np.searchsorted(run, first)), int(np.searchsorted(run, last, side="right"))
+        if hi > lo:
+            found.append((piece.lo + lo, piece.lo + hi))
+    return np.array(found, np.int64).reshape(-1, 2)
+
+
+def _grow(in_time: Int64s) -> _Shape:
+    shape = _Shape([], [], [], [], [], [])
+    waiting = [(0, len(in_time), -1)]
+    while waiting:
+        start, end, parent = waiting.pop()
+        node = len(shape.level)
+        if parent >= 0:
+            (shape.left if shape.left[parent] < 0 else shape.right)[parent] = node
+        level, cell = covering_cell(int(in_time[start]), int(in_time[end - 1]))
+        shape.level.append(level)
+        shape.cell.append(cell)
+        shape.start.append(start)
+        shape.end.append(end)
+        shape.left.append(-1)
+        shape.right.append(-1)
+        if end - start <= LEAF_ROWS or level == 0:
+            continue
+        middle = start + int(np.searchsorted(in_time[start:end], middle_ns(level, cell)))
+        waiting += [(middle, end, node), (start, middle, node)]
+    return shape
+
+
+def _slice_rows(ts: Int64s, slices: Sequence[Slice], t_min: Int64s, t_max: Int64s) -> tuple[Int32s, Int32s]:
+    lo = np.empty((len(t_min), len(slices)), np.int32)
+    hi = np.empty_like(lo)
+    for k, piece in enumerate(slices):
+        run = ts[piece.lo : piece.hi]
+        lo[:, k] = piece.lo + np.searchsorted(run, t_min, side="left")
+        hi[:, k] = piece.lo + np.searchsorted(run, t_max, side="right")
+    return lo, hi
+
+
+def _empty(n_slices: int, signals: tuple[str, ...]) -> Tree:
+    none64, none32 = np.empty(0, np.int64), np.empty(0, np.int32)
+    by_slice, by_signal = np.empty((0, n_slices), np.int32), np.empty((0, len(signals)))
+    return Tree(
+        level=np.empty(0, np.uint8),
+        cell=none64,
+        t_min=none64,
+        t_max=none64,
+        count=none32,
+        left=none32,
+        right=none32,
+        lo=by_slice,
+        hi=by_slice,
+        signals=signals,
+        minimum=by_signal,
+        maximum=by_signal,
+        total=by_signal,
+        n=by_signal.astype(np.int32),
+        levels=np.empty((0, N_LEVELS), np.int32),
+        shards=by_slice,
+        signature=no_signatures(0),
+    )
+
+
+__all__ = [
+    "EPOCH_LEVEL",
+    "build_tree",
+    "cover",
+    "encode",
+    "row_intervals",
+    "split_cells",
+    "time_node",
+]

@@ -1,0 +1,86 @@
+"""Files that no manifest names any more, kept until nobody can read them, then removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from .catalog import Catalog
+from .files import Files
+from .layout import Layout
+from .manifest import root_path, root_versions
+from .wal import wal_numbers, wal_path
+
+
+class Retired:
+    """Waits for readers: a reader holds a shared flock on the manifest of the version it reads.
+
+    Removing is never urgent: what cannot be removed now is tried again, and at the next opening.
+    """
+
+    def __init__(self, files: Files, layout: Layout) -> None:
+        self._files = files
+        self._layout = layout
+        self._waiting: list[tuple[int, Path]] = []
+
+    def add(self, paths: Iterable[Path], version: int) -> None:
+        """Take files and segment directories that versions from `version` on do not name."""
+        self._waiting += [(version, path) for path in paths]
+
+    def collect(self, version: int) -> None:
+        """Remove old manifests that nobody holds, and what no version that is left can name; never fails."""
+        try:
+            oldest = self._oldest(version)
+        except OSError:
+            return
+        self._waiting = [(v, path) for v, path in self._waiting if v > oldest or not self._remove(path)]
+
+    def _oldest(self, newest: int) -> int:
+        old = [v for v in root_versions(self._files, self._layout.manifest) if v < newest]
+        return min((v for v in old if not self._remove_root(v)), default=newest)
+
+    def _remove_root(self, version: int) -> bool:
+        path = root_path(self._layout.manifest, version)
+        try:
+            lock = self._files.lock(path, exclusive=True)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        if lock is None:
+            return False
+        # The lock keeps a reader from taking the version between the check and the unlink.
+        try:
+            return self._remove(path)
+        finally:
+            lock.release()
+
+    def _remove(self, path: Path) -> bool:
+        remove = self._files.rmtree if path.parent == self._layout.segments else self._files.unlink
+        try:
+            with suppress(FileNotFoundError):
+                remove(path)
+        except OSError:
+            return False
+        return True
+
+
+def leftovers(files: Files, layout: Layout, catalog: Catalog) -> Iterator[Path]:
+    """Give what the newest version does not name: what a crash left, and what older versions held."""
+    root = catalog.root
+    yield from (layout.manifest / n for n in files.listdir(layout.manifest) if n.endswith(".tmp"))
+    yield from _others(files, layout.lists, root.names())
+    yield from _others(files, layout.rejects, catalog.rejects.entries)
+    yield from _others(files, layout.segments, catalog.segments.entries)
+    yield from (wal_path(layout.wal, n) for n in wal_numbers(files, layout.wal) if n < root.wal_floor)
+    for segment in catalog.segments.entries.values():
+        # Only a segment that waits for late files can have one that was never committed.
+        if not segment.is_finished:
+            known = {f.name for f in segment.files} | {late.file.name for late in segment.late}
+            yield from _others(files, layout.segment(segment.id), known)
+
+
+def _others(files: Files, directory: Path, known: Iterable[str]) -> Iterator[Path]:
+    names = set(known)
+    yield from (directory / name for name in files.listdir(directory) if name not in names)

@@ -1,0 +1,169 @@
+"""A store as one process sees it: the newest manifest it read, the log behind it, and what it keeps open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from .batch import ColumnBatch, Decoder, Keys, Vectors
+from .catalog import Catalog, load
+from .entry import Entry
+from .errors import DamageError, StoreError
+from .files import Files, Lock
+from .known import KnownVectors
+from .layout import Layout
+from .manifest import root_path, root_versions
+from .memory import MemoryPart, build
+from .memtable import Memtable
+from .meta import SegmentMeta
+from .part import Part, VectorTable
+from .segment import Segment
+from .wal import Mark, read_frames
+
+
+class View:
+    """Segments of a catalog and the memtable of the log behind it.
+
+    A reader calls `follow` before each look; a writer calls `replay` once, then `take` for each append and
+    `adopt` for each commit.
+    """
+
+    def __init__(self, files: Files, layout: Layout, decoder: Decoder, catalog: Catalog) -> None:
+        self._files = files
+        self._layout = layout
+        self._open: dict[str, Segment] = {}
+        self._known: KnownVectors | None = None
+        self._known_from: dict[str, SegmentMeta | Entry] = {}
+        self.catalog = catalog
+        self.memtable = Memtable(decoder)
+        self.mark = Mark(catalog.root.wal_floor)
+        self.next_seq = catalog.root.next_seq
+
+    def hold(self) -> Lock:
+        """Keep what this version names, which is the newest: only the writer calls this."""
+        path = root_path(self._layout.manifest, self.catalog.root.version)
+        lock = self._files.lock(path, exclusive=False)
+        if lock is None:
+            raise StoreError(f"{path}: something else holds a lock on it; find and end that process")
+        return lock
+
+    def follow(self) -> Lock:
+        """Go to the newest state and hold it: newest manifest, and the log up to its last whole frame.
+
+        Raises DamageError, and StoreError where there is no store any more.
+        """
+        missing: tuple[int, OSError] | None = None
+        while True:
+            version = newest_version(self._files, self._layout)
+            if missing is not None and missing[0] == version:
+                raise DamageError(
+                    f"{missing[1].filename}: missing, manifest {version} names it; restore it from a copy"
+                ) from missing[1]
+            try:
+                lock = self._files.lock(root_path(self._layout.manifest, version), exclusive=False)
+                if lock is not None:
+                    return self._follow_to(version, lock)
+            except FileNotFoundError as error:
+                # A newer version has come, and took away the files of this one before it was held.
+                missing = (version, error)
+
+    def _follow_to(self, version: int, lock: Lock) -> Lock:
+        try:
+            if version != self.catalog.root.version:
+                self.adopt(load(self._files, self._layout, version, self.catalog))
+            self.replay()
+        except BaseException:
+            lock.release()
+            raise
+        return lock
+
+    def adopt(self, catalog: Catalog) -> None:
+        """Go to another version; events that came into segments leave the memtable."""
+        floor = catalog.root.wal_floor
+        self.catalog = catalog
+        self.memtable.drop_below(floor)
+        if self.mark.number < floor:
+            self.mark = Mark(floor)
+            self.next_seq = catalog.root.next_seq
+        held = catalog.segments.entries
+        self._open = {name: segment for name, segment in self._open.items() if held.get(name) is segment.meta}
+
+    def replay(self) -> None:
+        """Take what came to the log; events that are in segments are left out. Raises DamageError."""
+        floor = self.catalog.root.wal_floor
+        frames, self.mark = read_frames(self._files, self._layout.wal, self.mark, floor=floor)
+        for number, entry in frames:
+            if entry.n_rows and entry.first_seq + entry.n_rows <= self.catalog.root.next_seq:
+                continue
+            if entry.first_seq != self.next_seq:
+                raise DamageError(
+                    f"{self._layout.wal}: file {number} goes on at seq {entry.first_seq}, expected "
+                    f"{self.next_seq}; restore the log from a copy"
+                )
+            self.take(number, entry)
+
+    def take(self, number: int, entry: Entry) -> None:
+        """Add an entry that stands in file `number` of the log."""
+        self.memtable.add(number, entry)
+        self.next_seq += entry.n_rows
+
+    def segment(self, meta: SegmentMeta) -> Segment:
+        """Give a segment of the catalog, opened once."""
+        if meta.id not in self._open:
+            self._open[meta.id] = Segment.open(self._files, self._layout.segment(meta.id), meta)
+        return self._open[meta.id]
+
+    def segments(self) -> list[Segment]:
+        """Give the segments in time order."""
+        metas = sorted(self.catalog.segments.entries.values(), key=lambda meta: (meta.t_min, meta.id))
+        return [self.segment(meta) for meta in metas]
+
+    def parts(self) -> list[Part]:
+        """Give segments and memtable."""
+        return [*self.segments(), *self.memtable.parts(self._build)]
+
+    def lookup(self, keys: Keys) -> tuple[npt.NDArray[np.bool_], Vectors]:
+        """Give which keys have a vector anywhere in the store, bool (n), and those vectors in key order."""
+        return self._current_known().find(keys)
+
+    @property
+    def dim(self) -> int | None:
+        """Dimensions of the store's vectors, None while there is neither model nor vector."""
+        if self.catalog.model is not None:
+            return self.catalog.model.dim
+        return self._current_known().dim
+
+    def _build(self, batches: Sequence[ColumnBatch], part_id: str) -> MemoryPart:
+        model = self.catalog.model
+        qls_scale = None if model is None else model.qls_scale
+        return build(batches, self.lookup, dim=self.dim, part_id=part_id, qls_scale=qls_scale)
+
+    def _current_known(self) -> KnownVectors:
+        if self._known is None:
+            self._known = KnownVectors()
+        now: dict[str, SegmentMeta | Entry] = dict(self.catalog.segments.entries)
+        now |= {
+            f"wal-{entry.first_seq}": entry for entry in self.memtable.entries if entry.vectors is not None
+        }
+        self._known.drop([name for name in self._known_from if name not in now])
+        for name, holder in now.items():
+            if self._known_from.get(name) is not holder:
+                self._known.put(name, self._vectors_of(holder))
+        self._known_from = now
+        return self._known
+
+    def _vectors_of(self, holder: SegmentMeta | Entry) -> VectorTable | Vectors:
+        if isinstance(holder, SegmentMeta):
+            return self.segment(holder).vectors()
+        assert holder.vectors is not None
+        return holder.vectors
+
+
+def newest_version(files: Files, layout: Layout) -> int:
+    """Give the newest manifest version. Raises StoreError where there is none."""
+    versions = root_versions(files, layout.manifest)
+    if not versions:
+        raise StoreError(f"{layout.path}: no treering store there; ingest something into it first")
+    return versions[-1]

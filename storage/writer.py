@@ -1,0 +1,227 @@
+"""The one writer of a store: appends to the log, and every change of the manifest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from .batch import Decoder, Vectors
+from .catalog import Change, Committer
+from .entry import Entry
+from .errors import StoreError
+from .files import Files, Lock, SyncError
+from .fold import Fold, plan_folds
+from .layout import Layout
+from .memory import merge
+from .meta import SegmentMeta
+from .opening import open_catalog, take_lock
+from .rejects import RejectFile, write_rejects
+from .retired import Retired, leftovers
+from .seal import seal, segment_id
+from .segment import write, write_late
+from .vectors import find_keys
+from .view import View
+from .wal import WalWriter, make_frame, wal_path
+
+_LATE = re.compile(r"late-(\d+)\.")
+
+
+class Writer:
+    """Changes a store and keeps a view of it in step.
+
+    A call that fails with StoreError changed nothing, unless it asks to close the store: then what the disk
+    holds is unknown (an fsync failed), every later call fails as well, and opening the store again gives all
+    that was acknowledged.
+    """
+
+    def __init__(self, files: Files, layout: Layout, decoder: Decoder, lock: Lock) -> None:
+        self._files = files
+        self._layout = layout
+        self._lock = lock
+        self._failure: BaseException | None = None
+        catalog = open_catalog(files, layout)
+        self._committer = Committer(files, layout, catalog, epoch=catalog.root.epoch + 1)
+        self._retired = Retired(files, layout)
+        self._retired.add(leftovers(files, layout, catalog), catalog.root.version)
+        self._retired.collect(catalog.root.version)
+        self.view = View(files, layout, decoder, catalog)
+        self.view.replay()
+        self._wal = WalWriter.reopen(files, layout.wal, self.view.mark)
+
+    @classmethod
+    def open(cls, files: Files, layout: Layout, decoder: Decoder) -> Writer:
+        """Become the writer of a store. Raises StoreError where another is, DamageError."""
+        lock = take_lock(files, layout)
+        try:
+            return cls(files, layout, decoder, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    @property
+    def log_bytes(self) -> int:
+        """Size of the log's open file."""
+        return self._wal.mark.offset
+
+    def append(self, entry: Entry) -> None:
+        """Make an entry durable, then visible; its first_seq is the view's next_seq."""
+        with self._guard("append"):
+            self._wal.append(make_frame(entry))
+            self.view.take(self._wal.mark.number, entry)
+            self.view.mark = self._wal.mark
+
+    def flush(self) -> None:
+        """Move all that is in the memtable into segments and reject files, and drop its part of the log."""
+        self._check_going()
+        view = self.view
+        if not view.memtable.entries:
+            return
+        with self._guard("flush") as written:
+            batches, model = view.memtable.batches(), view.catalog.model
+            segments = seal(
+                self._files, self._layout, batches, view.lookup, dim=view.dim, model=model, written=written
+            )
+            rejects = self._write_rejects(written)
+            self._wal.rotate()
+            view.mark = self._wal.mark
+            old = range(view.catalog.root.wal_floor, view.mark.number)
+            change = Change(
+                put_segments=segments,
+                positions=tuple(view.memtable.positions().values()),
+                rejects=rejects,
+                wal_floor=view.mark.number,
+                next_seq=view.next_seq,
+            )
+            self._commit(change, [wal_path(self._layout.wal, number) for number in old])
+
+    def add_late(
+        self,
+        meta: SegmentMeta,
+        *,
+        vectors: Vectors | None,
+        signals: Mapping[str, pa.Array] | None,
+        is_signals_done: bool,
+    ) -> None:
+        """Commit a sidecar of a segment."""
+        signals_pending = meta.signals_pending and not is_signals_done
+        with self._guard("add_late") as written:
+            if not vectors and not signals:
+                changed = replace(meta, signals_pending=signals_pending)
+            else:
+                directory = self._layout.segment(meta.id)
+                index = _next_index(self._files.listdir(directory))
+                late = write_late(self._files, directory, index, vectors=vectors, signals=signals)
+                written.append(directory / late.file.name)
+                pending = self._still_pending(meta, vectors)
+                changed = meta.with_late(late, pending=pending, signals_pending=signals_pending)
+            if changed != meta:
+                self._commit(Change(put_segments=[changed]), [])
+
+    def fold(self) -> int:
+        """Rewrite finished segments until no fold is due; give how many segments were made."""
+        self._check_going()
+        n_made = 0
+        while folds := plan_folds(list(self.view.catalog.segments.entries.values())):
+            for fold in folds:
+                self._fold(fold)
+            n_made += len(folds)
+        return n_made
+
+    def commit(self, change: Change) -> None:
+        """Commit a change that needs no files of its own."""
+        with self._guard("commit"):
+            self._commit(change, [])
+
+    def close(self) -> None:
+        """Stop writing; nothing that was acknowledged waits for this."""
+        if self._failure is None:
+            self._retired.collect(self.view.catalog.root.version)
+        self._wal.close()
+        self._lock.release()
+
+    def _fold(self, fold: Fold) -> None:
+        model = self.view.catalog.model
+        with self._guard("fold") as written:
+            parts = [self.view.segment(meta) for meta in fold.segments]
+            qls_scale = None if model is None else model.qls_scale
+            merged = merge(parts, segment_id(fold.level, fold.cell), qls_scale=qls_scale)
+            directory = self._layout.segment(merged.id)
+            written.append(directory)
+            generation = 1 + max(meta.generation for meta in fold.segments)
+            made = write(
+                self._files, directory, merged, level=fold.level, cell=fold.cell, generation=generation
+            )
+            self._files.fsync_dir(self._layout.segments)
+            gone = [meta.id for meta in fold.segments]
+            self._commit(
+                Change(put_segments=[made], drop_segments=gone), [self._layout.segment(name) for name in gone]
+            )
+
+    def _write_rejects(self, written: list[Path]) -> Collection[RejectFile]:
+        rejects = list(self.view.memtable.rejects())
+        if not rejects:
+            return ()
+        path = self._layout.rejects / f"{self._committer.next_number():08d}.arrow"
+        written.append(path)
+        file = write_rejects(self._files, path, rejects)
+        self._files.fsync_dir(self._layout.rejects)
+        return (file,)
+
+    def _still_pending(self, meta: SegmentMeta, vectors: Vectors | None) -> int:
+        if vectors is None:
+            return meta.pending
+        table = self.view.segment(meta).vectors()
+        places = find_keys(table.key, vectors.key)
+        fresh = np.unique(places[places >= 0])
+        return meta.pending - int(np.count_nonzero(~table.have[fresh]))
+
+    def _commit(self, change: Change, replaced: Collection[Path]) -> None:
+        gone = self._committer.commit(change)
+        self.view.adopt(self._committer.catalog)
+        version = self.view.catalog.root.version
+        self._retired.add([*gone, *replaced], version)
+        self._retired.collect(version)
+
+    @contextmanager
+    def _guard(self, what: str) -> Iterator[list[Path]]:
+        """Give a list for the paths of new files, which are removed again if what they were for fails."""
+        self._check_going()
+        before, written = self._committer.catalog, list[Path]()
+        try:
+            yield written
+        except BaseException as error:
+            if self._must_stop(error):
+                self._failure = error
+            elif self._committer.catalog is before:
+                self._retired.add([*written, *self._committer.written], 0)
+                self._retired.collect(before.root.version)
+            if isinstance(error, OSError) and not isinstance(error, StoreError):
+                raise StoreError(f"{self._layout.path}: {what} failed: {error}{self._outcome()}") from error
+            raise
+
+    def _check_going(self) -> None:
+        if self._failure is not None:
+            raise StoreError(
+                f"{self._layout.path}: stopped after {self._failure}; close the store and open it again"
+            )
+
+    def _must_stop(self, error: BaseException) -> bool:
+        # Memory that lags behind the disk would number the next append twice, or name files that are gone.
+        is_behind = self._wal.mark != self.view.mark or self._committer.catalog is not self.view.catalog
+        return isinstance(error, SyncError) or self._wal.is_broken or self._committer.is_broken or is_behind
+
+    def _outcome(self) -> str:
+        if self._failure is None:
+            return "; nothing was changed"
+        return "; close the store and open it again"
+
+
+def _next_index(names: Collection[str]) -> int:
+    """Give the number of the next sidecar, also beside one that a failed call left."""
+    return 1 + max((int(match[1]) for name in names if (match := _LATE.match(name))), default=-1)

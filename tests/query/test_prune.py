@@ -1,0 +1,149 @@
+"""Pruning leaves out rows that cannot match, and never one that does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.query.parts import Event, PlainPart
+from tests.query.strategies import conditions, stores
+from treering.query import bound as b
+from treering.query import prune
+from treering.query.order import ordered
+from treering.query.prune import candidates, part_answer, range_answers, time_intervals
+from treering.query.rows import Choice, Rows
+from treering.query.scan import matching
+from treering.query.tree_top import narrowed
+
+MANY = settings(
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
+BOUNDS = st.one_of(st.none(), st.integers(-1, 41))
+
+
+@pytest.fixture(autouse=True)
+def _ask_small_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prune, "MIN_LEAVES", 1)
+    monkeypatch.setattr("treering.query.tree_top.MIN_LEAVES", 1)
+
+
+def full_scan(part: PlainPart, where: b.BCond, start: int | None, end: int | None) -> set[int]:
+    hits = matching(where, Choice(part, slice(0, part.n_rows)))
+    low, high = (-1 if start is None else start), (10**9 if end is None else end)
+    return set(np.flatnonzero(hits & (part.ts >= low) & (part.ts < high)).tolist())
+
+
+@MANY
+@given(st.data())
+def test_pruned_scan_equals_full_scan(data: st.DataObject) -> None:
+    snapshot, _, vectors = data.draw(stores())
+    where, start, end = data.draw(conditions(vectors)), data.draw(BOUNDS), data.draw(BOUNDS)
+    for part in snapshot.parts:
+        expected = full_scan(part, where, start, end)
+        for share in (0.0, 1.0):
+            one = candidates(part, where, start, end, leaf_share=share)
+            if one is None:
+                assert not expected
+            else:
+                kept = one.choice if one.is_certain else one.choice.where(matching(where, one.choice))
+                assert set(kept.row_ids().tolist()) == expected
+
+
+@MANY
+@given(st.data())
+def test_part_answers_hold_for_every_row(data: st.DataObject) -> None:
+    snapshot, _, vectors = data.draw(stores(max_events=6))
+    where = data.draw(conditions(vectors))
+    for part in snapshot.parts:
+        n = len(full_scan(part, where, None, None))
+        answer = int(part_answer(where, part))
+        assert answer != prune.CANNOT or n == 0
+        assert answer != prune.ALL or n == part.n_rows
+
+
+@MANY
+@given(st.data())
+def test_best_leaves_hold_the_first_n(data: st.DataObject) -> None:
+    snapshot, _, vectors = data.draw(stores())
+    where = data.draw(st.one_of(st.none(), conditions(vectors)))
+    column = data.draw(
+        st.sampled_from([b.Column("s", ("score",), "number"), b.Column("t", ("input_tokens",), "number")])
+    )
+    sort, n = b.BSort(column, data.draw(st.booleans())), data.draw(st.integers(1, 4))
+    for part in snapshot.parts:
+        one = candidates(part, where, data.draw(BOUNDS), data.draw(BOUNDS))
+        if one is None:
+            continue
+        choice = narrowed(one, None if one.is_certain else where, sort, n, leaf_share=4.0)
+        if choice is None:
+            continue
+        seqs = [first_seqs(c, where, sort, n) for c in (choice, one.choice)]
+        assert seqs[0] == seqs[1]
+
+
+def first_seqs(choice: Choice, where: b.BCond | None, sort: b.BSort, n: int) -> list[int]:
+    kept = choice if where is None else choice.where(matching(where, choice))
+    return [int(s) for s in ordered(Rows.of([kept]), (sort,), n)[0].seq]
+
+
+def test_top_by_a_number_reads_few_leaves() -> None:
+    rng = np.random.default_rng(0)
+    part = PlainPart([Event(i, i, {"score": float(v)}) for i, v in enumerate(rng.random(4000))], leaf_rows=8)
+    one = candidates(part, None, None, None)
+    assert one is not None
+    sort = b.BSort(b.Column("score", ("score",), "number"), True)
+    choice = narrowed(one, None, sort, 5)
+    assert choice is not None
+    assert len(choice) < 400
+    assert first_seqs(choice, None, sort, 5) == first_seqs(one.choice, None, sort, 5)
+
+
+def test_few_leaves_are_read_one_by_one_and_many_in_order() -> None:
+    part = PlainPart([Event(i, i, {"score": float(i % 1000 == 7)}) for i in range(2000)], leaf_rows=4)
+    column = b.Column("score", ("score",), "number")
+    few = candidates(part, b.BCompare(column, ">", 0.5), None, None)
+    many = candidates(part, b.BCompare(column, "<", 0.5), None, None)
+    assert few is not None
+    assert many is not None
+    assert len(few.choice) <= 8
+    assert len(many.choice) == 2000
+
+
+def test_part_is_skipped_by_time_statistics_and_absent_columns() -> None:
+    part = PlainPart([Event(i, i, {"score": 0.1 * i}) for i in range(5)])
+    column = b.Column("score", ("score",), "number")
+    absent = b.Column("other", ("other",), "number")
+    assert candidates(part, None, 5, None) is None
+    assert candidates(part, None, None, 0) is None
+    assert candidates(part, b.BCompare(column, ">", 0.5), None, None) is None
+    assert candidates(part, b.BCompare(absent, "=", 0), None, None) is None
+    opposite = candidates(part, b.BNot(b.BCompare(column, ">", 0.5)), None, None)
+    assert opposite is not None
+    assert opposite.is_certain
+
+
+def test_time_range_is_half_open_in_every_slice() -> None:
+    part = PlainPart([Event(t, s * 10 + t, shard=s) for s in range(3) for t in range(5)])
+    rows = [part.ts[lo:hi].tolist() for lo, hi in time_intervals(part, 1, 3)]
+    assert rows == [[1, 2]] * 3
+
+
+@given(
+    st.lists(st.one_of(st.integers(-3, 3), st.floats(allow_nan=False, width=16)), min_size=1, max_size=4),
+    st.sampled_from(["=", ">", ">=", "<", "<="]),
+    st.one_of(st.integers(-3, 3), st.floats(allow_nan=False, width=16)),
+)
+def test_range_answers_are_sound(values: list[float], op: str, literal: float) -> None:
+    from tests.naive.execute import OPS
+
+    answer = int(
+        range_answers(np.array([min(values)], float), np.array([max(values)], float), op, literal)[0]
+    )
+    held = [OPS[op](v, literal) for v in values]
+    assert answer != prune.CANNOT or not any(held)
+    assert answer != prune.ALL or all(held)
