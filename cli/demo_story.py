@@ -125,12 +125,5 @@ def _sum_is(rows: Sequence[Row], expected: int, incident: Incident) -> Finding:
 
 
 def _is_inside(ts: Any, incident: Incident) -> bool:
-    moment = ts if isinstance(ts, datetime) else datetime.fromisoformat(_short(str(ts)))
+    moment = ts if isinstance(ts, datetime) else datetime.fromisoformat(str(ts))
     return incident.covers(moment)
-
-
-def _short(text: str) -> str:
-    """Cut nanoseconds to microseconds, as far as datetime goes."""
-    head, dot, rest = text.partition(".")
-    digits = rest.rstrip("Z").partition("+")[0]
-    return f"{head}+00:00" if not dot else f"{head}.{digits[:6]}+00:00"

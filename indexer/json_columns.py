@@ -12,7 +12,10 @@ import pyarrow.compute as pc
 from .canonical import canonical_columns, joined_texts
 from .flatten import Flattener
 from .jsonl import load
-from .messages import PROMPT_PATHS, RESPONSE_PATHS, prompt_of, response_of
+from .messages import PROMPT_PATHS, RESPONSE_PATHS, find, prompt_of, response_of
+from .native_names import FIELD_PATHS
+
+_ENTROPY = "attention_entropy"
 
 
 def json_columns(records: Sequence[bytes], overrides: Mapping[str, str] | None = None) -> dict[str, pa.Array]:
@@ -33,6 +36,7 @@ def json_columns(records: Sequence[bytes], overrides: Mapping[str, str] | None =
     found = canonical_columns(columns, len(objects), overrides)
     _add_structured(found, "prompt", PROMPT_PATHS, prompt_of, columns, objects)
     _add_structured(found, "response", RESPONSE_PATHS, response_of, columns, objects)
+    _add_layer_means(found, objects, overrides or {})
     _add_joined_body(found, columns, len(objects))
     return {**columns, **found}
 
@@ -59,6 +63,35 @@ def _add_structured(
 
 def _heads(paths: Sequence[str]) -> tuple[str, ...]:
     return tuple({path.partition(".")[0] for path in paths} | {"messages"})
+
+
+def _add_layer_means(
+    found: dict[str, pa.Array], objects: Sequence[Mapping[str, Any]], overrides: Mapping[str, str]
+) -> None:
+    """Make one entropy a layer of layers x heads, which the flat column of the original no longer tells apart."""
+    if "attention_entropy" not in found:
+        return
+    paths = [overrides[_ENTROPY]] if _ENTROPY in overrides else FIELD_PATHS[_ENTROPY].split()
+    nested = [_layer_means(next((v for p in paths if (v := find(o, p)) is not None), None)) for o in objects]
+    if all(means is None for means in nested):
+        return
+    flat = found["attention_entropy"].to_pylist()
+    rows = [old if means is None else means for means, old in zip(nested, flat, strict=True)]
+    found["attention_entropy"] = pa.array(rows, pa.list_(pa.float64()))
+
+
+def _layer_means(value: Any) -> list[float] | None:
+    """Mean over heads of each layer; None where the value is not a list of lists of numbers."""
+    if (
+        not isinstance(value, list)
+        or not value
+        or not all(isinstance(layer, list) and layer for layer in value)
+    ):
+        return None
+    try:
+        return [float(np.mean(np.asarray(layer, np.float64))) for layer in value]
+    except (TypeError, ValueError):
+        return None
 
 
 def _add_joined_body(found: dict[str, pa.Array], columns: Mapping[str, pa.Array], n_rows: int) -> None:

@@ -109,9 +109,7 @@ def _float_keys(found: Sequence[Typed], rank: npt.NDArray[np.int8]) -> list[Key]
             off[one.valid] = [
                 v - int(f) for v, f in zip(values.tolist(), near[one.valid].tolist(), strict=True)
             ]
-    missing = np.isnan(near)
-    rank[missing] = LAST
-    near[missing] = 0
+    rank[np.isnan(near)] = LAST
     return [near, off] if off.any() else [near]
 
 

@@ -187,3 +187,11 @@ def test_public_labelled_answers_are_all_taken() -> None:
     assert None not in prompts and None not in responses
     n_primary = sum(int(b.parts.primary.sum()) for b in batches)
     assert n_primary == sum(1 for r, p in zip(responses, prompts, strict=True) if r or p)
+
+
+def test_heads_of_a_layer_are_averaged() -> None:
+    from treering.indexer.json_columns import json_columns
+
+    records = [b'{"attention_entropy": [[0.2, 0.4], [0.6, 1.0]]}', b'{"attention_entropy": [0.5, 0.7]}', b"{}"]
+    got = json_columns(records)["attention_entropy"].to_pylist()
+    assert got == [[pytest.approx(0.3), pytest.approx(0.8)], [0.5, 0.7], None]

@@ -15,7 +15,8 @@ from treering.query.order import ordered
 from treering.query.prune import candidates, part_answer, range_answers, time_intervals
 from treering.query.rows import Choice, Rows
 from treering.query.scan import matching
-from treering.query.tree_top import narrowed
+from treering.query.time_ends import oldest_or_newest
+from treering.query.tree_top import best_rows, narrowed
 
 MANY = settings(
     max_examples=80,
@@ -30,6 +31,7 @@ BOUNDS = st.one_of(st.none(), st.integers(-1, 41))
 def _ask_small_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prune, "MIN_LEAVES", 1)
     monkeypatch.setattr("treering.query.tree_top.MIN_LEAVES", 1)
+    monkeypatch.setattr("treering.query.tree_top.FIRST_LEAVES", 1)
 
 
 def full_scan(part: PlainPart, where: b.BCond, start: int | None, end: int | None) -> set[int]:
@@ -89,6 +91,43 @@ def test_best_leaves_hold_the_first_n(data: st.DataObject) -> None:
 def first_seqs(choice: Choice, where: b.BCond | None, sort: b.BSort, n: int) -> list[int]:
     kept = choice if where is None else choice.where(matching(where, choice))
     return [int(s) for s in ordered(Rows.of([kept]), (sort,), n)[0].seq]
+
+
+@MANY
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 2)), max_size=20),
+    st.integers(0, 5),
+    st.booleans(),
+    st.sets(st.integers(0, 19)),
+)
+def test_ends_of_time_hold_the_first_n(
+    times: list[tuple[int, int]], n: int, newest: bool, left_out: set[int]
+) -> None:
+    part = PlainPart([Event(t, i, shard=s) for i, (t, s) in enumerate(times)])
+    whole = Choice(part, slice(0, part.n_rows))
+    choice = whole.where(np.array([int(s) not in left_out for s in part.seq], np.bool_))
+    sort = (b.BSort(b.Column("ts", ("ts",), "ts"), newest),)
+    cut = oldest_or_newest(choice, n, newest=newest)
+    assert (
+        ordered(Rows.of([cut]), sort, n)[0].seq.tolist()
+        == ordered(Rows.of([choice]), sort, n)[0].seq.tolist()
+    )
+
+
+@MANY
+@given(st.data())
+def test_best_values_hold_the_first_n(data: st.DataObject) -> None:
+    snapshot, _, _ = data.draw(stores())
+    column = data.draw(
+        st.sampled_from([b.Column("s", ("score",), "number"), b.Column("t", ("input_tokens",), "number")])
+    )
+    sort, n = b.BSort(column, data.draw(st.booleans())), data.draw(st.integers(1, 4))
+    for part in snapshot.parts:
+        whole = Choice(part, slice(0, part.n_rows))
+        best = best_rows(whole, sort, n)
+        if best is not None:
+            assert first_seqs(best[0], None, sort, n) == first_seqs(whole, None, sort, n)
+            assert best[1] == ordered(Rows.of([whole]), (sort,), None, drop_missing=True)[1]
 
 
 def test_top_by_a_number_reads_few_leaves() -> None:

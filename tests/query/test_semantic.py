@@ -21,6 +21,11 @@ from treering.query.semantic import nearest
 PLANS = ["flat", "dictionary", "certified"]
 
 
+@pytest.fixture(autouse=True)
+def _look_after_every_vector(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treering.query.semantic.FIRST_BLOCK", 1)
+
+
 def unit(rng: np.random.Generator, n: int, dim: int = DIM) -> npt.NDArray[np.float16]:
     raw = rng.standard_normal((n, dim))
     return np.asarray(raw / np.linalg.norm(raw, axis=1, keepdims=True), np.float16)
