@@ -27,8 +27,19 @@ MODELS = (
     "yi-34b",
 )
 
-_VERBS = "failed finished started retried dropped queued flushed evicted loaded stalled".split()
-_THINGS = "request block batch adapter cache prompt shard worker token stream".split()
+_VERBS = [
+    "failed",
+    "finished",
+    "started",
+    "retried",
+    "dropped",
+    "queued",
+    "flushed",
+    "evicted",
+    "loaded",
+    "stalled",
+]
+_THINGS = ["request", "block", "batch", "adapter", "cache", "prompt", "shard", "worker", "token", "stream"]
 _TAILS = (
     "after timeout",
     "while decoding",

@@ -74,12 +74,16 @@ def measure_lines(n: int, *, seed: int = 7) -> list[LineLoad]:
 
 def encoder_rate(file: Path, *, texts: int = 600) -> float:
     """Texts a second of the encoder alone, model loaded, on distinct lines of the file."""
-    from treering.indexer.embedder import load_embedder
+    import numpy as np
+
+    from treering.indexer.embedder import Embedder
+    from treering.storage.batch import KEY
 
     lines = file.read_text().split("\n")
     chosen = [line.partition("] ")[2] for line in lines[:: max(1, len(lines) // texts)] if line][:texts]
-    embedder = load_embedder(None)
-    embedder.encode(chosen[:32])
+    embedder = Embedder()
+    keys = np.zeros(len(chosen), KEY)
+    embedder.encode(chosen[:32], keys[:32])
     start = time.perf_counter()
-    embedder.encode(chosen)
+    embedder.encode(chosen, keys)
     return len(chosen) / (time.perf_counter() - start)

@@ -122,6 +122,8 @@ class FaissPeer:
     def __init__(self, events: Events, *, ivf: bool, nprobe: int = 32) -> None:
         import faiss
 
+        self._index: Any
+        self._params: Any
         self.name = f"faiss ivf np{nprobe}" if ivf else "faiss flat"
         self._faiss = faiss
         self._ts = np.asarray(events.table["ts"])
@@ -147,7 +149,7 @@ class FaissPeer:
         """Row times of the ten best by inner product in a window."""
         lo, hi = np.searchsorted(self._ts, [start, end])
         if threshold is None:
-            selector = self._faiss.IDSelectorRange(int(lo), int(hi))
+            selector: Any = self._faiss.IDSelectorRange(int(lo), int(hi))
         else:
             rows = lo + np.flatnonzero(self._hallucination[lo:hi] > threshold)
             selector = self._faiss.IDSelectorBatch(rows)

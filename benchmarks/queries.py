@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def measure(events: Events, *, budget_s: float) -> tuple[list[Cell], list[Load]]
         truth = _truth(events, numpy_peer)
         cells += _meaning(numpy_peer.name, numpy_peer.meaning, events, truth, budget_s)
         for ivf in (False, True):
-            seconds, faiss_peer = time_once(lambda ivf=ivf: FaissPeer(events, ivf=ivf))
+            seconds, faiss_peer = time_once(partial(FaissPeer, events, ivf=ivf))
             loads.append(Load(f"{faiss_peer.name} (vectors only, in memory)", n / seconds, None))
             cells += _meaning(faiss_peer.name, faiss_peer.meaning, events, truth, budget_s)
             del faiss_peer
@@ -79,7 +80,7 @@ def _ours(
         def meaning(q: npt.NDArray[np.float32], start: int, end: int, threshold: float | None) -> list[int]:
             more = "" if threshold is None else f" hallucination > {threshold}"
             rows = store.query(f"between {start} and {end}{more} ~ $v top 10", params={"v": q})
-            return rows.ts_ns().tolist()  # type: ignore[no-any-return]
+            return [int(t) for t in rows.times_ns()]
 
         def top_signal(start: int, end: int) -> list[Any]:
             return store.query(

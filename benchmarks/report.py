@@ -23,8 +23,8 @@ def conditions(arguments: str) -> list[str]:
         f"- Machine: {os.cpu_count()} cores, {_cpu_name()}, {platform.system()}, Python {platform.python_version()}; "
         f"load average at the start {load:.1f}.",
         f"- Versions: {libraries}.",
-        "- Machines are shared and noisy: read ratios, not absolute times. Cells are `median (minimum)` in ms, warm, one client, "
-        "each engine's default threads; recall@10 is against exact numpy.",
+        "- Machines are shared and noisy: read ratios, not absolute times. Cells are `median (minimum)` in ms, warm, "
+        "one client, each engine's default threads; recall@10 is against exact numpy.",
     ]
 
 

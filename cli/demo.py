@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from treering.query.answer import Row
 from treering.storage.errors import ConfigError
 
-from treering.query.answer import Row
 from .app import App, is_terminal, pass_app
 from .demo_story import Chapter, story
 from .exits import Exit

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .app import App, pass_app
 from treering.query.cells import dumps, visible
+
+from .app import App, pass_app
 from .exits import Exit
 from .options import CONTEXT, Verb, common_options, read_options
 from .progress import progress_bar

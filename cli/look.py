@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from treering.query.answer import of_rows
-from .app import App, is_terminal, pass_app
 from treering.query.cells import cell, dumps
+
+from .app import App, is_terminal, pass_app
 from .exits import Exit
 from .ingest import reject_object
 from .options import CONTEXT, Verb, common_options, output_options

@@ -12,11 +12,11 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
+from treering.query.answer import Answer, Row
+from treering.query.writers import BINARY, ENDINGS, WRITERS
 from treering.storage.errors import ConfigError, InputError
 
-from treering.query.answer import Answer, Row
 from .app import App, is_terminal
-from treering.query.writers import BINARY, ENDINGS, WRITERS
 
 PACKINGS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 """Compression by the last ending of a file's name."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from treering.query.answer import of_result
+from treering.query.cells import dumps
 from treering.storage.errors import QueryError
 
-from treering.query.answer import of_result
 from .app import App, pass_app
-from treering.query.cells import dumps
 from .exits import Exit
 from .ingest import reading
 from .options import CONTEXT, Verb, common_options, output_options, params, query_options, read_options

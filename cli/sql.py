@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from treering.query.answer import of_table
+
 from .app import App, pass_app
 from .exits import Exit
 from .options import CONTEXT, Verb, common_options, output_options

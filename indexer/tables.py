@@ -109,7 +109,8 @@ def _take_vectors(table: pa.Table, vector: str | None) -> tuple[Vectors | None, 
 def _unit(rows: np.ndarray[Any, np.dtype[np.float32]]) -> np.ndarray[Any, np.dtype[np.float16]]:
     norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
     norms[~(norms > 0)] = 1.0
-    return (rows / norms[:, None]).astype(np.float16)
+    unit: np.ndarray[Any, np.dtype[np.float16]] = (rows / norms[:, None]).astype(np.float16)
+    return unit
 
 
 def _content_keys(

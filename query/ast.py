@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import dataclasses
+from dataclasses import dataclass
 from typing import Any
 
 Scalar = int | float | str | bool
@@ -28,7 +29,7 @@ class Name:
 
     text: str
     quoted: bool = False
-    position: int | None = field(default=None, compare=False)
+    position: int | None = dataclasses.field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Compare:
     field: Name
     op: str
     value: Value
-    position: int | None = field(default=None, compare=False)
+    position: int | None = dataclasses.field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class Matches:
 
     field: Name
     pattern: str
-    position: int | None = field(default=None, compare=False)
+    position: int | None = dataclasses.field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ BEST = 20
 NARROWED = 1000
 """How many best by meaning are kept when another field ranks them."""
 
-PHRASE_FIELDS = ("body", "prompt", "response")
+PHRASE_FIELDS = ("body", "prompt", "response", "context")
 """Where a bare phrase is looked for."""
 
 _NUMERIC = frozenset(["sum", "avg", "stddev", "p50", "p90", "p95", "p99", "p999"])

@@ -89,5 +89,5 @@ def _nearest(literal: Number) -> tuple[float, int]:
     try:
         nearest = float(literal)
     except OverflowError:
-        nearest = math.copysign(math.inf, literal)
+        nearest = math.inf if literal > 0 else -math.inf
     return nearest, (literal > nearest) - (literal < nearest)

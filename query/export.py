@@ -13,13 +13,17 @@ from .result import Result
 from .writers import ENDINGS, WRITERS
 
 
-def export_result(result: Result, target: str | os.PathLike[str] | IO[bytes], *, format: str | None = None) -> int:
+def export_result(
+    result: Result, target: str | os.PathLike[str] | IO[bytes], *, format: str | None = None
+) -> int:
     """Write `result` to a path or binary file and give the number of rows.
 
     format: one of `writers.WRITERS`, else told by the path's ending. Raises ConfigError for an unknown format.
     """
     if isinstance(target, (str, os.PathLike)):
-        _write_file(result, Path(target), _known(format or ENDINGS.get(Path(target).suffix.lower()), str(target)))
+        _write_file(
+            result, Path(target), _known(format or ENDINGS.get(Path(target).suffix.lower()), str(target))
+        )
     else:
         WRITERS[_known(format, "the given file")](of_result(result), target)
     return len(result)

@@ -70,7 +70,8 @@ class Catalog:
     def resolve(self, name: Name) -> Column:
         """Give the columns that a name means, best first. Raises QueryError with the nearest names.
 
-        An exact stored path wins, with the canonical field that it feeds behind it; then a path that differs
+        An exact stored path wins, with the canonical field that it feeds behind it (a path with a dot is that path
+        alone: `service.name` is not what other sources call a service); then a path that differs
         in case, `-` or `_` alone; then canonical fields, signals and aliases, known even when nothing is
         stored of them.
         """
@@ -84,7 +85,7 @@ class Catalog:
         if path is None:
             return self._known(name)
         canonical = FEEDS.get(path.removeprefix("attributes."))
-        behind = (canonical,) if canonical in self.fields else ()
+        behind = (canonical,) if canonical in self.fields and "." not in path else ()
         return _column(path, tuple(dict.fromkeys((*self._columns_of(path), *behind))))
 
     def below(self, column: Column) -> tuple[str, ...]:

@@ -13,8 +13,8 @@ import numpy as np
 from treering.indexer.signals import SIGNALS
 from treering.storage.batch import ModelInfo
 from treering.storage.part import NO_SHARD, Part
-from treering.storage.snapshot import Snapshot
 from treering.storage.schema import FIELDS, split_physical
+from treering.storage.snapshot import Snapshot
 
 TYPE_WORDS = {
     "i": "int",
@@ -37,8 +37,9 @@ _EXAMPLE_CHARS = 60
 
 @dataclass(slots=True)
 class FieldInfo:
-    """One field. types: events by type; fill: share of all events that hold a value; source: original, canonical,
-    signal or system.
+    """One field.
+
+    types: events by type. fill: share of all events that hold a value. source: original, canonical, signal or system.
     """
 
     name: str

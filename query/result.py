@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from treering.storage.batch import Int64s
 from treering.storage.errors import ConfigError
 
 from .bound import BOutput, Column
@@ -62,6 +63,10 @@ class Result:
     def __iter__(self) -> Iterator[Record]:
         for start in range(0, len(self), CHUNK_ROWS):
             yield from self._chunk(start, min(start + CHUNK_ROWS, len(self)))
+
+    def times_ns(self) -> Int64s:
+        """Event times of the rows (starts of buckets), int64 nanoseconds since 1970 UTC."""
+        return self.source.ts
 
     def to_list(self) -> list[Record]:
         """All rows as dicts."""

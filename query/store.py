@@ -272,7 +272,11 @@ class Store:
     def _catalog(self, snapshot: Snapshot) -> Catalog:
         """The stored fields, gathered once for each state of the store."""
         known = self._known
-        if known is None or len(known[0]) != len(snapshot.parts) or any(map(is_not, known[0], snapshot.parts)):
+        if (
+            known is None
+            or len(known[0]) != len(snapshot.parts)
+            or any(map(is_not, known[0], snapshot.parts))
+        ):
             known = self._known = (snapshot.parts, Catalog.of(snapshot.parts))
         return known[1]
 

@@ -67,7 +67,7 @@ def best_rows(choice: Choice, sort: BSort, n: int) -> tuple[Choice, int] | None:
         return None
     valued = values if is_valued is None else values[is_valued]
     worst = np.partition(valued, len(valued) - n)[len(valued) - n]
-    reached = values > worst if is_valued is None else is_valued & (values >= worst)
+    reached = values >= worst if is_valued is None else is_valued & (values >= worst)
     return choice.where(reached), n_valued
 
 

@@ -87,13 +87,25 @@ class Part(Protocol):
     """
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """Name of the segment, or `memtable`."""
+        ...
+
     @property
-    def n_rows(self) -> int: ...
+    def n_rows(self) -> int:
+        """Events."""
+        ...
+
     @property
-    def t_min(self) -> int: ...
+    def t_min(self) -> int:
+        """First event time, ns."""
+        ...
+
     @property
-    def t_max(self) -> int: ...
+    def t_max(self) -> int:
+        """Last event time, ns, inclusive."""
+        ...
+
     @property
     def pending(self) -> int:
         """Number of distinct vectors still to come."""
@@ -110,9 +122,14 @@ class Part(Protocol):
         ...
 
     @property
-    def slices(self) -> Sequence[Slice]: ...
+    def slices(self) -> Sequence[Slice]:
+        """Rows by shard."""
+        ...
+
     @property
-    def tree(self) -> Tree: ...
+    def tree(self) -> Tree:
+        """The temporal tree over all slices."""
+        ...
 
     @property
     def ts(self) -> Int64s:
@@ -120,7 +137,9 @@ class Part(Protocol):
         ...
 
     @property
-    def seq(self) -> Int64s: ...
+    def seq(self) -> Int64s:
+        """Arrival order by row."""
+        ...
 
     def numbers(self, name: str) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.bool_] | None]:
         """Values of a number, bool or level column by row, and which rows have one (None: all).
@@ -137,13 +156,17 @@ class Part(Protocol):
         """Any column, whole or at `rows` in that order; dictionary columns come decoded."""
         ...
 
-    def vectors(self) -> VectorTable: ...
+    def vectors(self) -> VectorTable:
+        """The distinct vectors."""
+        ...
 
     def vec_of_row(self) -> Int32s:
         """Vector of each row's primary text, -1 where it has none."""
         ...
 
-    def postings(self) -> Postings: ...
+    def postings(self) -> Postings:
+        """Where each vector is used."""
+        ...
 
     def parts(self) -> TextParts:
         """Every embedded text of the part (row refers to this part's rows)."""
@@ -157,7 +180,9 @@ class Part(Protocol):
         """Template of each row's body as index into `template_keys`, -1 where it has none."""
         ...
 
-    def template_keys(self) -> Keys: ...
+    def template_keys(self) -> Keys:
+        """Distinct templates of bodies, ascending."""
+        ...
 
 
 __all__ = ["NO_SHARD", "FieldStats", "Part", "Postings", "Slice", "VectorTable", "Vectors"]

@@ -87,8 +87,8 @@ CANONICAL: tuple[Field, ...] = (
     *_fields(
         "time",
         "float",
-        "duration_s e2e_latency_s queue_time_s time_to_first_token_s prefill_time_s decode_time_s time_per_output_token_s "
-        "io_read_time_s net_send_time_s",
+        "duration_s e2e_latency_s queue_time_s time_to_first_token_s prefill_time_s decode_time_s "
+        "time_per_output_token_s io_read_time_s net_send_time_s",
     ),
     *_fields("time", "floats", "decode_step_latency_s"),
     *_fields(

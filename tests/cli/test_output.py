@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from treering.query.answer import of_rows
 from treering.cli.app import App
 from treering.cli.output import Target, put
+from treering.query.answer import of_rows
 from treering.storage.errors import ConfigError
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]

@@ -2,6 +2,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -174,9 +175,8 @@ def test_public_serving_logs_keep_every_line(path: str, events: int) -> None:
     assert accepted == events
     bodies = [str(body) for body in _column(batches, "body")]
     assert not any("\x1b" in body for body in bodies)
-    kept = [
-        part for record in _column(batches, "record") for part in bytes(record).split(b"\n") if part.strip()
-    ]  # type: ignore[arg-type]
+    records: list[Any] = _column(batches, "record")
+    kept = [part for record in records for part in bytes(record).split(b"\n") if part.strip()]
     assert sorted(kept) == sorted(line.removesuffix(b"\r") for line in data.split(b"\n") if line.strip())
 
 
@@ -192,6 +192,10 @@ def test_public_labelled_answers_are_all_taken() -> None:
 def test_heads_of_a_layer_are_averaged() -> None:
     from treering.indexer.json_columns import json_columns
 
-    records = [b'{"attention_entropy": [[0.2, 0.4], [0.6, 1.0]]}', b'{"attention_entropy": [0.5, 0.7]}', b"{}"]
+    records = [
+        b'{"attention_entropy": [[0.2, 0.4], [0.6, 1.0]]}',
+        b'{"attention_entropy": [0.5, 0.7]}',
+        b"{}",
+    ]
     got = json_columns(records)["attention_entropy"].to_pylist()
     assert got == [[pytest.approx(0.3), pytest.approx(0.8)], [0.5, 0.7], None]

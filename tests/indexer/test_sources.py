@@ -106,7 +106,7 @@ def test_what_is_not_there_is_an_error(tmp_path: Path, name: str) -> None:
 
 def test_wrong_kinds_of_input_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="binary mode"):
-        resolve(io.StringIO("x"))  # type: ignore[arg-type]
+        resolve(io.StringIO("x"))
     with pytest.raises(InputError, match="Parquet"):
         _bytes(_file(tmp_path, b"PAR1" + b"\0" * 20))
 

@@ -85,10 +85,8 @@ class PlainPart:
         return np.asarray(array.indices.fill_null(-1), np.int32), array.dictionary
 
     def column(self, name: str, rows: npt.NDArray[np.intp] | None = None) -> pa.Array:
-        if name in ("ts", "seq"):
-            array = pa.array(self.ts if name == "ts" else self.seq)
-        else:
-            array = self._columns[name]
+        own = {"ts": self.ts, "seq": self.seq}
+        array = pa.array(own[name]) if name in own else self._columns[name]
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
         return array if rows is None else array.take(pa.array(rows, pa.int64()))

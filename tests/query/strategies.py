@@ -90,6 +90,25 @@ LITERALS = st.one_of(
 PATTERNS = st.sampled_from(["a", "^a", "b$", "^$", "[A-Z]", "推.延", "a.b", "(?i)straSSE", "K|m1"])
 
 
+FITTING: dict[str, st.SearchStrategy[Any]] = {
+    "n": INTS,
+    "tokens": INTS,
+    "score": st.sampled_from([0.0, 0.5, 1.0, -2.5, 0, 1]),
+    "level": st.integers(1, 6),
+    "model": st.sampled_from(["m1", "m2", "m3"]),
+    "body": WORDS,
+    "ts": st.integers(0, 40),
+    "y": st.one_of(FLOATS.filter(lambda f: f == f), DECIMALS),
+    "context": WORDS,
+}
+
+
+def literals_for(column: b.Column) -> st.SearchStrategy[Any]:
+    """Mostly values that the column can hold."""
+    fitting = FITTING.get(column.name, LITERALS)
+    return st.one_of(fitting, fitting, fitting, LITERALS)
+
+
 @st.composite
 def vector_sets(draw: st.DrawFn) -> npt.NDArray[np.float16]:
     """A few unit vectors, some of them equal or nearly so."""
@@ -168,9 +187,11 @@ def conditions(vectors: npt.NDArray[np.float16], depth: int = 2) -> st.SearchStr
     column = st.sampled_from(COLUMNS)
     physical = st.lists(st.sampled_from([*VALUES, "absent", "ts"]), min_size=1, max_size=3).map(tuple)
     atoms: st.SearchStrategy[b.BCond] = st.one_of(
-        st.builds(b.BCompare, column, OPS, LITERALS),
-        st.builds(b.BCompare, column, OPS, LITERALS),
-        st.builds(b.BIn, column, st.lists(LITERALS, max_size=3).map(tuple)),
+        column.flatmap(lambda c: st.builds(b.BCompare, st.just(c), OPS, literals_for(c))),
+        column.flatmap(lambda c: st.builds(b.BCompare, st.just(c), OPS, literals_for(c))),
+        column.flatmap(
+            lambda c: st.builds(b.BIn, st.just(c), st.lists(literals_for(c), max_size=3).map(tuple))
+        ),
         st.builds(b.BExists, physical),
         st.builds(b.BPhrase, st.just(("body", "prompt", "context")), WORDS),
         st.builds(b.BHas, column, WORDS),

@@ -112,14 +112,17 @@ def test_a_plain_filter_embeds_nothing() -> None:
         ("tags has 5", BCompare(Column("tags", ("tags#[s]",), "list"), "=", 5)),
         ("service exists", BExists(("service#s", "service.name#s"))),
         ("score missing", BNot(BExists(("score#f",)))),
-        ('"out of blocks"', BPhrase(("body", "prompt", "response"), "out of blocks")),
+        ('"out of blocks"', BPhrase(("body", "prompt", "response", "context"), "out of blocks")),
         ("model =~ /a|b/", BMatches(MODEL, "a|b")),
         ("big = 18446744073709551615", BCompare(Column("big", ("big#i", "big#z"), "number"), "=", 2**64 - 1)),
         (
             "score > 0 or n = 1",
             BOr((BCompare(SCORE, ">", 0), BCompare(Column("n", ("n#i",), "number"), "=", 1))),
         ),
-        ('score > 0 "x"', BAnd((BCompare(SCORE, ">", 0), BPhrase(("body", "prompt", "response"), "x")))),
+        (
+            'score > 0 "x"',
+            BAnd((BCompare(SCORE, ">", 0), BPhrase(("body", "prompt", "response", "context"), "x"))),
+        ),
         ("attention_collapse > 0.5", BCompare(Column("attention_collapse", (), "none"), ">", 0.5)),
     ],
 )
@@ -282,7 +285,7 @@ def test_parameters_stand_for_values_of_any_shape_but_never_for_language() -> No
     assert where("model = $m", m='x" or 1 = 1 --') == BCompare(MODEL, "=", 'x" or 1 = 1 --')
     assert where("model in $all", all=["a", "b"]) == BIn(MODEL, ("a", "b"))
     assert where('model in ("z", $all)', all=("a", "b")) == BIn(MODEL, ("z", "a", "b"))
-    assert where("$word", word="x") == BPhrase(("body", "prompt", "response"), "x")
+    assert where("$word", word="x") == BPhrase(("body", "prompt", "response", "context"), "x")
     with pytest.raises(QueryError, match=r"\$h .*given: \$g"):
         where("score > $h", g=1)
     for wrong in (None, float("nan"), {"a": 1}, b"x"):

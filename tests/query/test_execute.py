@@ -75,6 +75,35 @@ def test_whole_numbers_beyond_floats_match_one_row_only() -> None:
     assert seqs(result) == [1]
 
 
+def test_severity_is_found_by_rank_and_by_the_word_it_came_with() -> None:
+    events = [
+        Event(0, 0, {"level": 4, "severity": "WARNING"}),
+        Event(1, 1, {"level": 5, "severity": "oops"}),
+        Event(2, 2, {"severity": "oops"}),
+    ]
+    snapshot = PlainSnapshot([PlainPart(events)])
+    column = b.Column("level", ("level", "severity"), "level")
+
+    def found(op: str, value: int | str) -> list[int]:
+        return seqs(execute(snapshot, b.BoundQuery(where=b.BCompare(column, op, value))))
+
+    assert found("=", "warn") == [0]
+    assert found("=", "oops") == [1, 2]
+    assert found(">=", "warn") == [0, 1]
+    assert found(">", 4) == [1]
+
+
+def test_later_path_speaks_only_where_the_first_has_no_value() -> None:
+    events = [
+        Event(0, 0, {"m#s": "m3", "request_model": "m1"}),
+        Event(1, 1, {"request_model": "m1"}),
+        Event(2, 2, {"m#s": "m1"}),
+    ]
+    column = b.Column("model", ("m#s", "request_model"), "text")
+    result = execute(PlainSnapshot([PlainPart(events)]), b.BoundQuery(where=b.BCompare(column, "=", "m1")))
+    assert seqs(result) == [1, 2]
+
+
 def test_not_greater_includes_nan_and_missing() -> None:
     events = [
         Event(0, 0, {"s": 0.9}),

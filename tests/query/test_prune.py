@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from tests.query.parts import Event, PlainPart
@@ -68,24 +68,43 @@ def test_part_answers_hold_for_every_row(data: st.DataObject) -> None:
         assert answer != prune.ALL or n == part.n_rows
 
 
+SOME_NUMBERS = st.lists(
+    st.one_of(
+        st.integers(0, 3).map(float), st.sampled_from([float("nan"), float("inf"), float("-inf"), None, 1.5])
+    ),
+    max_size=24,
+)
+
+
+def part_of(values: list[float | None], leaf_rows: int = 2) -> PlainPart:
+    events = [Event(i // 2, i, {} if v is None else {"score": v}, shard=i % 2) for i, v in enumerate(values)]
+    return PlainPart(events, leaf_rows=leaf_rows)
+
+
+SCORE = b.Column("score", ("score",), "number")
+
+
 @MANY
-@given(st.data())
-def test_best_leaves_hold_the_first_n(data: st.DataObject) -> None:
-    snapshot, _, vectors = data.draw(stores())
-    where = data.draw(st.one_of(st.none(), conditions(vectors)))
-    column = data.draw(
-        st.sampled_from([b.Column("s", ("score",), "number"), b.Column("t", ("input_tokens",), "number")])
-    )
-    sort, n = b.BSort(column, data.draw(st.booleans())), data.draw(st.integers(1, 4))
-    for part in snapshot.parts:
-        one = candidates(part, where, data.draw(BOUNDS), data.draw(BOUNDS))
-        if one is None:
-            continue
-        choice = narrowed(one, None if one.is_certain else where, sort, n, leaf_share=4.0)
-        if choice is None:
-            continue
-        seqs = [first_seqs(c, where, sort, n) for c in (choice, one.choice)]
-        assert seqs[0] == seqs[1]
+@example(values=[0.0, None, 3.0, 0.0], descending=True, n=2, over=None, end=None)  # a tie in an older leaf
+@given(
+    SOME_NUMBERS,
+    st.booleans(),
+    st.integers(1, 4),
+    st.sampled_from([None, 0.5, 2.5]),
+    st.one_of(st.none(), st.integers(0, 10)),
+)
+def test_best_leaves_hold_the_first_n(
+    values: list[float | None], descending: bool, n: int, over: float | None, end: int | None
+) -> None:
+    part = part_of(values)
+    where = None if over is None else b.BCompare(SCORE, ">", over)
+    one = candidates(part, where, None, end)
+    if one is None:
+        return
+    sort = b.BSort(SCORE, descending)
+    choice = narrowed(one, where, sort, n, leaf_share=4.0)
+    if choice is not None:
+        assert first_seqs(choice, where, sort, n) == first_seqs(one.choice, where, sort, n)
 
 
 def first_seqs(choice: Choice, where: b.BCond | None, sort: b.BSort, n: int) -> list[int]:
@@ -115,19 +134,14 @@ def test_ends_of_time_hold_the_first_n(
 
 
 @MANY
-@given(st.data())
-def test_best_values_hold_the_first_n(data: st.DataObject) -> None:
-    snapshot, _, _ = data.draw(stores())
-    column = data.draw(
-        st.sampled_from([b.Column("s", ("score",), "number"), b.Column("t", ("input_tokens",), "number")])
-    )
-    sort, n = b.BSort(column, data.draw(st.booleans())), data.draw(st.integers(1, 4))
-    for part in snapshot.parts:
-        whole = Choice(part, slice(0, part.n_rows))
-        best = best_rows(whole, sort, n)
-        if best is not None:
-            assert first_seqs(best[0], None, sort, n) == first_seqs(whole, None, sort, n)
-            assert best[1] == ordered(Rows.of([whole]), (sort,), None, drop_missing=True)[1]
+@given(SOME_NUMBERS, st.booleans(), st.integers(1, 4))
+def test_best_values_hold_the_first_n(values: list[float | None], descending: bool, n: int) -> None:
+    part = part_of(values)
+    sort, whole = b.BSort(SCORE, descending), Choice(part, slice(0, part.n_rows))
+    best = best_rows(whole, sort, n)
+    if best is not None:
+        assert first_seqs(best[0], None, sort, n) == first_seqs(whole, None, sort, n)
+        assert best[1] == ordered(Rows.of([whole]), (sort,), None, drop_missing=True)[1]
 
 
 def test_top_by_a_number_reads_few_leaves() -> None:

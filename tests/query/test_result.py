@@ -117,6 +117,7 @@ def test_nanoseconds_survive_every_form() -> None:
     result = execute(PlainSnapshot([PlainPart(events)]), b.BoundQuery())
     assert result.to_list()[0]["ts"] == "2026-05-01T08:00:00.123456789Z"
     assert result.to_arrow().column("ts").cast(pa.int64()).to_pylist() == [events[0].ts]
+    assert result.times_ns().tolist() == [events[0].ts]
     assert result.to_pandas()["ts"].astype("int64").tolist() == [events[0].ts]
     assert result.to_polars()["ts"].to_physical().to_list() == [events[0].ts]
 

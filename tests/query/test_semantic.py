@@ -54,6 +54,17 @@ def test_each_plan_equals_brute_force(data: st.DataObject, plan: str, k: int) ->
     assert found.score.tolist() == [naive.score(probe, e) for e in expected]
 
 
+@pytest.mark.parametrize("plan", PLANS)
+def test_event_that_holds_all_the_best_texts_counts_once(plan: str) -> None:
+    rng = np.random.default_rng(0)
+    vectors = unit(rng, 12)
+    events = [Event(0, 0, texts=[(f % 4, f) for f in range(10)]), Event(1, 1, texts=[(0, 10)]), Event(2, 2)]
+    part = PlainPart(events, vectors)
+    probe = b.Probe("q", vectors[3].astype(np.float32), None)
+    found = nearest([Choice(part, slice(0, 3))], probe, 2, Plan(), force=plan)
+    assert found.seq.tolist() == [0, 1]
+
+
 def large_part(
     seed: int, n_rows: int, n_vectors: int, texts: int
 ) -> tuple[PlainPart, npt.NDArray[np.float16]]:
