@@ -84,7 +84,23 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Run the command line of this process and exit."""
+    sys.meta_path.insert(0, _WithoutPandas())
     sys.exit(run(sys.argv[1:]))
+
+
+class _WithoutPandas:
+    """An import hook of this process alone: Arrow imports pandas, where it is installed, at the first array it makes.
+
+    No verb uses pandas, and it would take longer than most queries. The hook steps aside where a model is loaded,
+    whose libraries ask for pandas in their own way; Arrow has made up its mind by then.
+    """
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Refuse pandas and leave every other module to the usual finders."""
+        if name in ("torch", "transformers"):
+            sys.meta_path.remove(self)  # type: ignore[arg-type]
+        if name == "pandas":
+            raise ModuleNotFoundError("pandas is left out of the command line", name=name)
 
 
 def run(args: Sequence[str]) -> int:

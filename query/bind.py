@@ -37,7 +37,6 @@ from .bound import (
     BExists,
     BHas,
     BMatches,
-    BNot,
     BOr,
     BoundQuery,
     BOutput,
@@ -50,6 +49,7 @@ from .bound import (
 )
 from .literals import check_pattern
 from .names import Catalog
+from .opposite import opposite
 from .probes import Vector, part_field, spellings, unit_vector
 from .scopes import OutputScope, Scope, TableScope
 from .times import format_duration, format_time, parse_duration, parse_time, parse_zone, time_range
@@ -270,7 +270,7 @@ class _Binder:
             case Or():
                 return BOr(self._each(cond.items, scope))
             case Not():
-                return BNot(self._cond(cond.item, scope))
+                return opposite(self._cond(cond.item, scope))
             case Compare():
                 value = self.params.scalar(cond.value)
                 return bind_compare(self._name(cond.field, scope), cond.op, value, self._time_of, self.hints)

@@ -65,8 +65,9 @@ class Scorer:
         self.slack = np.float32(lost * LONGEST + ROUNDING * max(length, 1.0))
 
     def exact(self, table: VectorTable, ids: VecIds) -> Floats:
-        """Scores of the vectors `ids`."""
-        self._check(table)
+        """Scores of the vectors `ids`; -inf where no vector of the table has come yet."""
+        if not self._check(table):
+            return np.full(len(ids), -np.inf, np.float32)
         out = np.empty(len(ids), np.float32)
         for start in range(0, len(ids), BLOCK_ROWS):
             block = table.exact[ids[start : start + BLOCK_ROWS]].astype(np.float64)
@@ -76,9 +77,10 @@ class Scorer:
 
     def approximate(self, table: VectorTable, ids: VecIds | None = None) -> tuple[Floats, Floats]:
         """Scores of vectors (all, or `ids`) and how far each may be off; -inf for a vector still to come."""
-        self._check(table)
         chosen = slice(None) if ids is None else ids
         n = len(table) if ids is None else len(ids)
+        if not self._check(table):
+            return np.full(n, -np.inf, np.float32), np.zeros(n, np.float32)
         near = self._approximate(table, ids, n)
         return near, self.slope * table.err[chosen] + self.slack
 
@@ -86,8 +88,9 @@ class Scorer:
         self, table: VectorTable, k: int, ids: VecIds | None = None, floor: float = -np.inf
     ) -> Candidates:
         """Vectors (of all, or of `ids`) that may be among the k best and score at least `floor`."""
-        self._check(table)
         n = len(table) if ids is None else len(ids)
+        if not self._check(table):
+            return Candidates(NO_IDS, np.empty(0, np.float32), floor)
         if k >= n or not _compiled(n):
             near, margin = self.approximate(table, ids)
             lowest = _kth_best(near - margin, k)
@@ -144,12 +147,16 @@ class Scorer:
         padded[: len(self._codes)] = self._codes
         return padded
 
-    def _check(self, table: VectorTable) -> None:
-        if len(table) and table.exact.shape[1] != len(self._exact):
+    def _check(self, table: VectorTable) -> bool:
+        """Whether the table has vectors to compare: one that waits for all of them has no width yet."""
+        if not table.exact.shape[1]:
+            return False
+        if table.exact.shape[1] != len(self._exact):
             raise QueryError(
                 f"the query vector has {len(self._exact)} dimensions, the stored vectors have "
                 f"{table.exact.shape[1]}: use the model that the store was built with"
             )
+        return True
 
 
 def _compiled(n: int) -> bool:

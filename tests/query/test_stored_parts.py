@@ -134,3 +134,16 @@ def test_folded_segment_with_many_leaves_answers_alike() -> None:
         result = execute(PlainSnapshot([folded]), query)
         assert isinstance(result.source, Rows)
         assert [int(s) for s in result.source.seq] == [e.seq for e in naive.rows(query)]
+
+
+def test_meaning_over_events_whose_vectors_are_all_to_come_is_empty_and_says_so(tmp_path: Path) -> None:
+    import treering as tr
+
+    with tr.open(tmp_path / "ring") as store:
+        store.ingest([{"ts": "2026-05-01T00:00:00Z", "msg": "disk full"}], embed=False)
+        for _ in ("in memory", "in a segment"):
+            vector = np.ones(384, np.float32)
+            found = store.query("~ $v top 3", params={"v": vector})
+            assert (len(found), found.meta["complete"], found.meta["pending"]) == (0, False, 1)
+            assert store.query("not ~ $v > 0.2 | count", params={"v": vector}).to_list() == [{"count": 0}]
+            store.flush()
