@@ -109,7 +109,7 @@ def _load(store: tr.Store, events: Events) -> None:
         part = events.table.slice(lo, 50_000)
         flat = pa.array(events.vectors[lo : lo + 50_000].reshape(-1))
         store.append(part.append_column("vector", pa.FixedSizeListArray.from_arrays(flat, dim)))
-    store.flush()
+    store.embed()  # nothing to embed: folds what was written into ordered segments
 
 
 def _windows(events: Events, share: float) -> list[tuple[int, int]]:

@@ -54,7 +54,9 @@ class Scorer:
     plan. With x' = codes * scale, q' the query in int8: ``|q.x - q'.x'| <= |q| |x - x'| + |q - q'| |x'|``.
     """
 
-    def __init__(self, probe: Probe) -> None:
+    def __init__(self, probe: Probe, *, n_vectors: int = 0) -> None:
+        """n_vectors: how many vectors are to be scored in all, which decides whether kernels are loaded."""
+        self._is_large = n_vectors > SMALL
         self._exact = probe.vector.astype(np.float64)
         scale = float(np.abs(self._exact).max(initial=0.0)) / 127 or 1.0
         self._scale = np.float32(scale)
@@ -91,7 +93,7 @@ class Scorer:
         n = len(table) if ids is None else len(ids)
         if not self._check(table):
             return Candidates(NO_IDS, np.empty(0, np.float32), floor)
-        if k >= n or not _compiled(n):
+        if k >= n or not self._compiled(n):
             near, margin = self.approximate(table, ids)
             lowest = _kth_best(near - margin, k)
             certain = max(float(lowest), floor)
@@ -127,7 +129,7 @@ class Scorer:
         return found[kept], upper[kept], certain
 
     def _approximate(self, table: VectorTable, ids: VecIds | None, n: int) -> Floats:
-        if _compiled(n):
+        if self._compiled(n):
             from . import kernels
 
             out = np.empty(n, np.float32)
@@ -141,6 +143,9 @@ class Scorer:
         dots = table.codes[chosen].astype(wide) @ self._padded(table).astype(wide)
         scores = dots.astype(np.float32) * (table.scale[chosen] * self._scale)
         return np.where(table.have[chosen], scores, np.float32(-np.inf)).astype(np.float32)
+
+    def _compiled(self, n: int) -> bool:
+        return self._is_large or n > SMALL or f"{__package__}.kernels" in sys.modules
 
     def _padded(self, table: VectorTable) -> npt.NDArray[np.int8]:
         padded = np.zeros(table.codes.shape[1], np.int8)
@@ -157,10 +162,6 @@ class Scorer:
                 f"{table.exact.shape[1]}: use the model that the store was built with"
             )
         return True
-
-
-def _compiled(n: int) -> bool:
-    return n > SMALL or f"{__package__}.kernels" in sys.modules
 
 
 def _kth_best(values: Floats, k: int) -> float:

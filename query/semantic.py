@@ -40,7 +40,7 @@ def nearest(
 
     force: name of the plan to use instead of the one that is estimated cheapest.
     """
-    scorer = Scorer(probe)
+    scorer = Scorer(probe, n_vectors=sum(len(choice.part.vectors()) for choice in choices))
     found: list[Found] = []
     floor = -np.inf
     for choice in choices:

@@ -132,7 +132,7 @@ def test_compiled_and_plain_scans_select_the_same_best(monkeypatch: pytest.Monke
     for chosen in (None, ids):
         compiled = scorer.candidates(table, 10, chosen)
         with monkeypatch.context() as patch:
-            patch.setattr("treering.query.scores._compiled", lambda n: False)
+            patch.setattr(Scorer, "_compiled", lambda self, n: False)
             plain = scorer.candidates(table, 10, chosen)
         assert compiled.certain == pytest.approx(plain.certain, abs=1e-6)
         assert set(plain.ids.tolist()) ^ set(compiled.ids.tolist()) == set()
