@@ -252,7 +252,8 @@ def _result(source: Source, query: BoundQuery, plan: Plan) -> Result:
     n = source.n_rows if isinstance(source, TablePart) else len(source)
     meta = {
         "n_returned": n,
-        "n_matched": plan.rows_matched,
+        # A table of statistics is whole; the events behind it are in the plan.
+        "n_matched": n if all_stages[-1].stats else plan.rows_matched,
         "exact": plan.exact,
         "complete": not plan.pending and not plan.signals_pending,
         "pending": plan.pending,
