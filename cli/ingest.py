@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -109,13 +110,30 @@ def reject_object(reject: Reject) -> dict[str, Any]:
 
 
 def _report(app: App, /, summary: IngestSummary) -> None:
-    for warning in summary.warnings:
-        app.note(f"warning: {visible(warning)}")
+    report_faults(app, summary)
+    app.note(summary_line(summary))
+
+
+def report_faults(app: App, /, summary: IngestSummary) -> None:
+    """Say what was guessed, and name the first records that were rejected."""
+    for warning, sources in _grouped(summary.warnings).items():
+        app.note(f"warning: {visible(sources)}: {visible(warning)}")
     for reject in summary.rejects[:SHOWN_REJECTS]:
         app.note(visible(f"{reject.source}:{reject.line}: {reject.reason}"))
     if summary.rejected > len(summary.rejects[:SHOWN_REJECTS]):
         app.note(f"{summary.rejected:,} rejected in all; `treering rejects` lists them")
-    app.note(summary_line(summary))
+
+
+def _grouped(warnings: Sequence[str]) -> dict[str, str]:
+    """Give each kind of warning once, with the source it is about and how many others."""
+    sources: dict[str, list[str]] = {}
+    for warning in warnings:
+        source, _, text = warning.rpartition(": ")
+        sources.setdefault(text, []).append(source)
+    return {
+        text: names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        for text, names in sources.items()
+    }
 
 
 def summary_line(summary: IngestSummary) -> str:
@@ -123,15 +141,11 @@ def summary_line(summary: IngestSummary) -> str:
     parts = [f"accepted {summary.accepted:,}", f"rejected {summary.rejected:,}", f"joined {summary.joined:,}"]
     parts.append(f"pending {summary.pending:,}")
     if summary.embedded:
-        parts.append(f"embedded {summary.embedded:,} texts ({summary.miss_share:.1%} of the events)")
+        parts.append(f"embedded {summary.embedded:,} new texts ({summary.miss_share:.3g} an event)")
     if summary.skipped and not summary.accepted:
         parts.append("already in the store (--again takes it in once more)")
-    rate = (
-        f" ({summary.accepted / summary.seconds:,.0f} events/s)"
-        if summary.accepted and summary.seconds
-        else ""
-    )
-    return f"{', '.join(parts)} in {summary.seconds:.1f} s{rate}"
+    made = f", {summary.read_s:.1f} s until all was on disk" if summary.embedded else ""
+    return f"{', '.join(parts)} in {summary.seconds:.1f} s{made}"
 
 
 @click.command(

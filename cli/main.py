@@ -98,7 +98,7 @@ class _WithoutPandas:
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         """Refuse pandas and leave every other module to the usual finders."""
         if name in ("torch", "transformers"):
-            sys.meta_path.remove(self)  # type: ignore[arg-type]
+            sys.meta_path.remove(self)
         if name == "pandas":
             raise ModuleNotFoundError("pandas is left out of the command line", name=name)
 

@@ -138,6 +138,10 @@ def _new_file(path: str) -> Iterator[IO[bytes]]:
         with draft.open("xb") as file, _packed(file, PACKINGS.get(place.suffix.lower())) as packed:
             yield packed
         draft.replace(place)
+    except OSError as error:
+        if error.filename == str(draft):
+            raise OSError(error.errno, error.strerror, path) from None
+        raise
     finally:
         draft.unlink(missing_ok=True)
 

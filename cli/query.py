@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +9,11 @@ import click
 
 from treering.query.answer import of_result
 from treering.query.cells import dumps
-from treering.storage.errors import QueryError
+from treering.query.json_form import read_json
 
 from .app import App, pass_app
 from .exits import Exit
-from .ingest import reading
+from .ingest import reading, report_faults
 from .options import CONTEXT, Verb, common_options, output_options, params, query_options, read_options
 from .output import Target, put
 from .progress import progress_bar
@@ -58,7 +57,7 @@ def query(
     **options: Any,
 ) -> int:
     """Ask the store, or FILEs without any set-up."""
-    asked = _read_json_query(text) if json_query else text
+    asked = read_json(text) if json_query else text
     given: dict[str, Any] = {"params": params(pairs), "now": now}
     if files:
         from treering.query.store import query_files
@@ -72,7 +71,10 @@ def query(
                 **given,
                 **reading(app, **options),
             )
-        return _answer(app, result, Target(output, format_), explain=explain, fail_empty=fail_empty)
+        code = _answer(app, result, Target(output, format_), explain=explain, fail_empty=fail_empty)
+        summary = result.meta["ingest"]
+        report_faults(app, summary)
+        return Exit.REJECTED if summary.rejected and code == Exit.DONE else code
     with app.open("r") as store:
         result = store.query(asked, **given)
         return _answer(app, result, Target(output, format_), explain=explain, fail_empty=fail_empty)
@@ -89,16 +91,6 @@ def _answer(app: App, /, result: Result, target: Target, *, explain: bool, fail_
     if explain:
         click.echo(str(result.plan), err=True)
     return Exit.NOTHING if fail_empty and not len(result) else Exit.DONE
-
-
-def _read_json_query(text: str) -> dict[str, Any]:
-    try:
-        form = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise QueryError(f"not JSON: {error.msg}", text=text, position=error.pos) from error
-    if not isinstance(form, dict):
-        raise QueryError(f"the JSON form is an object, this is {type(form).__name__}")
-    return form
 
 
 @click.command(

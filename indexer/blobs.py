@@ -14,6 +14,7 @@ _BLOB = re.compile(
     r"data:(?P<mime>[\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,(?P<uri>[A-Za-z0-9+/_-]{32,}={0,2})"
     rf"|(?<![A-Za-z0-9+/_=-])(?P<bare>[A-Za-z0-9+/_-]{{{MIN_LENGTH},}}={{0,2}})"
 )
+_BLANK = re.compile(r"\s")
 _MAGIC = (
     (b"\x89PNG", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -31,9 +32,16 @@ def mark_blobs(text: str) -> str:
     Payloads are data URIs, and bare runs of at least `MIN_LENGTH` base64 letters that mix upper case, lower
     case and digits.
     """
-    if "base64," not in text and not any(len(word) >= MIN_LENGTH for word in text.split()):
+    if "base64," not in text and not _may_hold_run(text):
         return text
     return _BLOB.sub(_marker, text)
+
+
+def _may_hold_run(text: str) -> bool:
+    """Whether half a payload's length may be without a blank: a run of `MIN_LENGTH` covers such a window whole."""
+    half = MIN_LENGTH // 2
+    windows = range(0, len(text) - half + 1, half) if len(text) >= MIN_LENGTH else ()
+    return any(_BLANK.search(text, at, at + half) is None for at in windows)
 
 
 def _marker(match: re.Match[str]) -> str:

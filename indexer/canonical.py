@@ -57,14 +57,15 @@ def record_time(
             value = record.get(name) if name != path else find(record, name)
             if value is None:
                 continue
-            ns = parse_time(value, tz, _unit_ns(name))
+            ns = parse_time(value, tz, unit_ns(name))
             if ns is not None and not (ns == 0 and name.endswith("UnixNano")):
                 return ns, origin
     return now_ns, _INGEST
 
 
 @lru_cache(maxsize=256)
-def _unit_ns(path: str) -> int | None:
+def unit_ns(path: str) -> int | None:
+    """Give the unit in nanoseconds that the name of a time says (`_ms`, `UnixNano`), None where it says none."""
     return next((unit for suffix, unit in _UNITS_NS.items() if path.endswith(suffix)), None)
 
 
@@ -96,7 +97,7 @@ def joined_texts(
     columns: Mapping[str, pa.Array], rows: np.ndarray[Any, np.dtype[np.bool_]]
 ) -> pa.Array | None:
     """Give the texts of each row in `rows` (bool) joined by blanks; no ids, times or levels."""
-    texts = [_as_text(array).to_pylist() for name, array in columns.items() if _is_prose(name)]
+    texts = [_as_text(array).to_pylist() for name, array in columns.items() if is_prose(name)]
     if not texts:
         return None
     joined = [
@@ -105,7 +106,8 @@ def joined_texts(
     return pa.array([text or None for text in joined], pa.string())
 
 
-def _is_prose(name: str) -> bool:
+def is_prose(name: str) -> bool:
+    """Whether a column (`path#type`) holds texts for people: no ids, times or levels."""
     path, _, code = name.rpartition("#")
     last = path.rpartition(".")[2]
     if code not in ("s", "[s]") or path in TIME_PATHS or path in OBSERVED_PATHS or path in LEVEL_PATHS:
@@ -224,7 +226,7 @@ def _wrapped(array: pa.Array) -> pa.Array:
 
 def _float_lists(array: pa.Array, code: str, factor: float) -> pa.Array:
     lists = array if code.startswith("[") else _wrapped(array)
-    floats = lists.cast(pa.list_(pa.float64()))
+    floats = lists.cast(pa.list_(pa.float64()), safe=False)
     if factor == 1:
         return floats
     scaled = _scaled(floats.values, factor)

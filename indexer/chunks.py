@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from hashlib import blake2b
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +17,9 @@ BUDGET = 1000
 
 OVERLAP = 150
 """Weight that a chunk shares with the one before it (15 %), so that no sentence is only ever seen cut."""
+
+MAX_CHUNKS = 256
+"""Chunks of one field of one event that are embedded, about 64k tokens; the rest is found by words only."""
 
 _WIDE_WEIGHT = 4
 _OTHER_WEIGHT = 2
@@ -102,26 +107,34 @@ def split_sentences(text: str) -> list[tuple[int, int]]:
     return [span for span in (_trim(text, *s) for s in spans) if span[0] < span[1]]
 
 
-def split_chunks(text: str) -> list[tuple[int, int]]:
-    """Give the chunks of `text` as `[start, end)`: together they cover it, neighbours share about 15 %.
+def split_chunks(text: str) -> Iterator[tuple[int, int]]:
+    """Give the chunks of `text` as `[start, end)`, each when it is asked for: together they cover it.
 
-    A chunk weighs at most `BUDGET`: letters of Chinese, Japanese and Korean weigh 4, other characters outside
-    Latin 2. Cuts fall on the last sentence end, else line break, else blank of a chunk's second half, else
-    anywhere.
+    Neighbours share about 15 %. A chunk weighs at most `BUDGET`: letters of Chinese, Japanese and Korean weigh
+    4, other characters outside Latin 2. Cuts fall on the last sentence end, else line break, else blank of a
+    chunk's second half, else anywhere.
     """
     if fits(text):
-        return [(0, len(text))] if text else []
-    total = np.concatenate(([0], np.cumsum(_weights(text))))
-    spans = []
+        if text:
+            yield 0, len(text)
+        return
     start = 0
     while True:
-        limit = int(np.searchsorted(total, total[start] + BUDGET, side="right")) - 1
-        if limit >= len(text):
-            spans.append((start, len(text)))
-            return spans
-        end = _cut(text, start, max(limit, start + 1))
-        spans.append((start, end))
-        start = _overlap_start(text, start, end, total)
+        window = text[start : start + BUDGET + 1]  # a character weighs at least 1: no chunk reaches further
+        total = np.concatenate(([0], np.cumsum(_weights(window))))
+        reach = int(np.searchsorted(total, BUDGET, side="right")) - 1
+        if reach >= len(text) - start:
+            yield start, len(text)
+            return
+        end = _cut(window, max(reach, 1))
+        yield start, start + end
+        start += _overlap_start(window, end, total)
+
+
+def embedded_chunks(text: str) -> Iterator[tuple[int, int]]:
+    """Give the chunks of `text` that are embedded: the first `MAX_CHUNKS` that are not blank."""
+    filled = (span for span in split_chunks(text) if not text[slice(*span)].isspace())
+    return islice(filled, MAX_CHUNKS)
 
 
 def fits(text: str) -> bool:
@@ -133,7 +146,7 @@ def fits(text: str) -> bool:
 
 
 def part_texts(field: str, text: str) -> list[tuple[tuple[int, int], str]]:
-    """Give the embedded texts of a field's text with their keys as (hi, lo), in chunk order.
+    """Give the embedded texts of a field's text with their keys as (hi, lo), in chunk order: `MAX_CHUNKS` at most.
 
     A body that is one chunk is keyed by its mask key, so that lines of one template share a vector; every
     other text by its exact bytes.
@@ -142,7 +155,7 @@ def part_texts(field: str, text: str) -> list[tuple[tuple[int, int], str]]:
         return []
     if field == "body" and fits(text):
         return [(mask_key(text), text)]
-    return [(exact_key(chunk), chunk) for chunk in (text[lo:hi] for lo, hi in split_chunks(text))]
+    return [(exact_key(chunk), chunk) for chunk in (text[lo:hi] for lo, hi in embedded_chunks(text))]
 
 
 def exact_key(text: str) -> tuple[int, int]:
@@ -187,9 +200,9 @@ def _weights(text: str) -> npt.NDArray[np.int64]:
     return np.where(wide, _WIDE_WEIGHT, weights).astype(np.int64)
 
 
-def _cut(text: str, start: int, limit: int) -> int:
-    """Give the end of the chunk that starts at `start` and may reach `limit`."""
-    lowest = start + (limit - start) // 2
+def _cut(text: str, limit: int) -> int:
+    """Give the end of the chunk that begins `text` and may reach `limit`."""
+    lowest = limit // 2
     window = text[lowest:limit]
     ends = [m.end() for m in _BOUNDARY.finditer(window) if m.end() < len(window) or m.group()[-1:].isspace()]
     if ends:
@@ -201,11 +214,10 @@ def _cut(text: str, start: int, limit: int) -> int:
     return limit
 
 
-def _overlap_start(text: str, start: int, end: int, total: npt.NDArray[np.int64]) -> int:
-    """Give where the next chunk begins: `OVERLAP` before `end`, moved to the start of a word."""
-    at = int(np.searchsorted(total, total[end] - OVERLAP, side="left"))
-    at = max(at, start + 1)
-    if at > 0 and not text[at - 1].isspace() and not _WIDE.match(text[at - 1]):
+def _overlap_start(text: str, end: int, total: npt.NDArray[np.int64]) -> int:
+    """Give where the chunk after `[0, end)` begins: `OVERLAP` before `end`, moved to the start of a word."""
+    at = max(int(np.searchsorted(total, total[end] - OVERLAP, side="left")), 1)
+    if not text[at - 1].isspace() and not _WIDE.match(text[at - 1]):
         blank = _next_blank(text, at, end)
         at = blank if blank is not None else at
     return min(at, end)

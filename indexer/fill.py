@@ -32,6 +32,9 @@ Rows = npt.NDArray[np.intp]
 Progress = Callable[[int, int], None]
 """Called with work done and work in all: texts to embed plus answers whose signals are to come."""
 
+Folding = Callable[[int, int | None], None]
+"""Called before segments are ordered with (0, None), after it with the number of segments made, twice."""
+
 
 class TextEncoder(Protocol):
     """What `fill` needs of an embedder."""
@@ -66,7 +69,12 @@ class FillReport:
 
 
 def fill_ring(
-    ring: Ring, *, model: str | None = None, progress: Progress | None = None, budget: float | None = None
+    ring: Ring,
+    *,
+    model: str | None = None,
+    progress: Progress | None = None,
+    folding: Folding | None = None,
+    budget: float | None = None,
 ) -> FillReport:
     """Do what `fill` does with the model of this name, which is loaded only if something waits for it.
 
@@ -80,17 +88,22 @@ def fill_ring(
     started = time.monotonic()
     segments = ring.unfinished()
     if ring.model is not None and is_given(ring.model):
-        return _finish_given(ring, segments, started)
+        return _finish_given(ring, segments, started, folding)
     if not segments:
-        ring.fold()
+        _fold(ring, folding)
         return FillReport(0, 0, 0, time.monotonic() - started, finished=True)
     from .embedder import Embedder
 
-    return fill(ring, Embedder(locate(model)), progress=progress, budget=budget)
+    return fill(ring, Embedder(locate(model)), progress=progress, folding=folding, budget=budget)
 
 
 def fill(
-    ring: Ring, embedder: TextEncoder, *, progress: Progress | None = None, budget: float | None = None
+    ring: Ring,
+    embedder: TextEncoder,
+    *,
+    progress: Progress | None = None,
+    folding: Folding | None = None,
+    budget: float | None = None,
 ) -> FillReport:
     """Embed every text that waits, compute the signals that need vectors, fold the finished segments.
 
@@ -108,7 +121,7 @@ def fill(
     segments = ring.unfinished()
     run.total = sum(segment.pending + _signal_work(segment) for segment in segments)
     finished = all(run.complete(segment) for segment in segments)
-    ring.fold()
+    _fold(ring, folding)
     return FillReport(run.texts, run.reused, run.rows, time.monotonic() - run.started, finished)
 
 
@@ -213,12 +226,22 @@ def _adopt(ring: Ring, info: ModelInfo) -> None:
     check_same_model(ring.model, info)
 
 
-def _finish_given(ring: Ring, segments: Sequence[Part], started: float) -> FillReport:
+def _fold(ring: Ring, folding: Folding | None) -> None:
+    if folding is not None:
+        folding(0, None)
+    n_made = ring.fold()
+    if folding is not None:
+        folding(n_made, n_made)
+
+
+def _finish_given(
+    ring: Ring, segments: Sequence[Part], started: float, folding: Folding | None
+) -> FillReport:
     waiting = sum(segment.pending for segment in segments)
     for segment in segments:
         if not segment.pending:
             ring.add_late(segment.id, vectors=None, signals=None, signals_done=True)
-    ring.fold()
+    _fold(ring, folding)
     if waiting:
         raise ModelError(
             f"{waiting} texts wait for a vector, but this store's vectors came with its events and are of no "

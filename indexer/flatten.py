@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import orjson
 import pyarrow as pa
 
+from treering.storage.residual import MAX_ORIGINAL, RESIDUAL, Cells, column_of, pack_cells, rarest
 from treering.storage.schema import PATH_TYPES
 
 from .blobs import mark_blobs
@@ -49,9 +49,23 @@ class Flattener:
                     self._overwrite(name, row, leaf)
             self._dotted.clear()
 
-    def arrays(self, n_rows: int) -> dict[str, pa.Array]:
-        """Give the columns, each of `n_rows` values."""
-        return {name: _array(name, *column, n_rows) for name, column in self._columns.items() if column[0]}
+    def cells(self) -> Cells:
+        """Give the values by column, in the order in which the columns were first seen."""
+        return {name: column for name, column in self._columns.items() if column[0]}
+
+    def arrays(self, n_rows: int, *, keep: Collection[str] | None = None) -> dict[str, pa.Array]:
+        """Give the columns, each of `n_rows` values.
+
+        keep: if given, only the MAX_ORIGINAL commonest columns and those of these paths are laid out over all
+        rows; the others, be there ever so many, are together in the column RESIDUAL.
+        """
+        cells = self.cells()
+        rare = set() if keep is None else rarest({n: len(c[0]) for n, c in cells.items()}, most=MAX_ORIGINAL)
+        aside = {
+            name: column for name, column in cells.items() if name in rare and _path(name) not in (keep or ())
+        }
+        columns = {name: column_of(cells, name, n_rows) for name in cells if name not in aside}
+        return {**columns, RESIDUAL: pack_cells(aside, n_rows)} if aside else columns
 
     def _walk(self, record: Mapping[str, Any], prefix: str, row: int, depth: int) -> None:
         for key, value in record.items():
@@ -76,7 +90,7 @@ class Flattener:
         column[1].append(value)
 
     def _overwrite(self, name: str, row: int, value: Any) -> None:
-        path = name.rpartition("#")[0]
+        path = _path(name)
         for code in PATH_TYPES:
             column = self._columns.get(f"{path}#{code}")
             if column and column[0] and column[0][-1] == row:
@@ -169,10 +183,5 @@ def _json_text(value: Any) -> str:
         return str(value)
 
 
-def _array(name: str, rows: list[int], values: list[Any], n_rows: int) -> pa.Array:
-    array = pa.array(values, PATH_TYPES[name.rpartition("#")[2]])
-    if len(rows) == n_rows:
-        return array
-    at = np.full(n_rows, -1, np.int64)
-    at[rows] = np.arange(len(rows))
-    return array.take(pa.array(at, mask=at < 0))
+def _path(name: str) -> str:
+    return name.rpartition("#")[0]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,12 +21,16 @@ from .decode import READERS
 from .jsonl import JsonDocumentReader, JsonLinesReader, is_document, is_json_lines
 from .lineheads import LineFormat, detect
 from .lines import Batch
+from .rows_in import ROWS_NAME, row_blocks
 from .sources import Input, Origin, Taken, free_fingerprint, known_position, opened, resolve
 from .textlog import TextReader
 from .times import DAY_S, SECOND_NS, fraction_ns, parse_time, zone
 
 SAMPLE_BYTES = 1 << 18
 """Bytes from which the reader and the heads of a source are told."""
+
+MAX_TOLD_REJECTS = 100
+"""Rejects that a report carries; the store keeps all of them."""
 
 _BOM = b"\xef\xbb\xbf"
 _INGEST = TS_ORIGINS.index("ingest")
@@ -58,7 +62,8 @@ class IngestReport:
 
     accepted: events. rejected: records that no reader understood. joined: lines that belong to an event begun
     before. skipped_bytes: bytes that an earlier load had taken. lines: lines read (blank ones too). sources:
-    sources with anything new. warnings: one line each, for people.
+    sources with anything new. warnings: one line each, for people. rejects: the first `MAX_TOLD_REJECTS` of
+    the rejected.
     """
 
     accepted: int = 0
@@ -68,6 +73,19 @@ class IngestReport:
     lines: int = 0
     sources: int = 0
     warnings: list[str] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+
+    def warn(self, text: str) -> None:
+        """Note a warning once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def warn_of_times(self, name: str, *, n_undated: int, n_future: int) -> None:
+        """Note how many events of the source `name` had no usable time, and how many one that is to come."""
+        if n_undated:
+            self.warn(f"{name}: {_n(n_undated, 'record')} without a usable time, dated at the load")
+        if n_future:
+            self.warn(f"{name}: {_n(n_future, 'time')} more than a day ahead of now")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +152,23 @@ def ingest(
     return report
 
 
+def ingest_rows(
+    ring: Sink,
+    rows: Mapping[str, Any] | Iterable[Mapping[str, Any]],
+    *,
+    options: IngestOptions | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> IngestReport:
+    """Take rows from Python (a single mapping is one row) into `ring`, block by block; each block is durable.
+
+    Rows are always new events: nothing is remembered of them. Raises InputError for a row that cannot be
+    taken; the rows before it are stored.
+    """
+    report = IngestReport()
+    _Load(ring, Origin(ROWS_NAME), options or IngestOptions(), report, progress).run_rows(rows)
+    return report
+
+
 class _Load:
     """One source on its way into a ring."""
 
@@ -163,11 +198,20 @@ class _Load:
         elif self._origin.path is not None:
             with opened(self._origin, self._quiet) as chunks:
                 known, _ = known_position(self._ring, chunks)
-        with opened(self._origin, self._warn) as chunks:
+        with opened(self._origin, self._report.warn) as chunks:
             kept: list[bytes] = []
             if self._origin.path is None and not self._options.again:
                 known, kept = known_position(self._ring, chunks, keep=True)  # a pipe cannot be read twice
             self._read(Taken(chain(kept, chunks)), known)
+        self._tell()
+
+    def run_rows(self, rows: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> None:
+        taken_bytes = 0
+        reader = self._json_lines_reader(self._told())
+        for block in row_blocks(rows):
+            taken_bytes += len(block)
+            self._store(reader.feed(block), taken_bytes)
+        self._report.sources += taken_bytes > 0
         self._tell()
 
     def _read(self, stream: Taken, known: Position | None) -> None:
@@ -185,20 +229,24 @@ class _Load:
             sample[0], offset, data = sample[0][len(_BOM) :], len(_BOM), data[len(_BOM) :]
         reader = self._reader(data, offset, line)
         for chunk in chain(sample, chunks):
-            self._store(reader.feed(chunk), stream)
-        self._store(reader.finish(), stream)
+            self._take(reader.feed(chunk), stream)
+        self._take(reader.finish(), stream)
 
-    def _store(self, batch: Batch, stream: Taken) -> None:
+    def _take(self, batch: Batch, stream: Taken) -> None:
+        """Store a batch of a source with how far the source is taken by it."""
+        has_news = batch.offset > 0 and (batch.raw.n_rows > 0 or len(batch.rejects) > 0)
+        self._store(batch, stream.offset, (self._position(batch, stream),) if has_news else ())
+
+    def _store(self, batch: Batch, taken_bytes: int, positions: tuple[Position, ...] = ()) -> None:
         self._count(batch)
         if batch.raw.n_rows or batch.rejects:
-            positions = (self._position(batch, stream),) if batch.offset else ()
             self._ring.append(batch.raw, positions=positions, rejects=tuple(batch.rejects))
         if self._progress:
             report = self._report
             self._progress(
                 Progress(
                     self._origin.name,
-                    stream.offset,
+                    taken_bytes,
                     self._origin.size_bytes,
                     report.accepted,
                     report.rejected,
@@ -217,6 +265,7 @@ class _Load:
         report, raw = self._report, batch.raw
         report.accepted += raw.n_rows
         report.rejected += len(batch.rejects)
+        report.rejects += batch.rejects[: MAX_TOLD_REJECTS - len(report.rejects)]
         report.joined += batch.n_joined
         report.lines += batch.n_lines
         self._repeated += batch.repeated_keys
@@ -224,21 +273,31 @@ class _Load:
         self._future += int(np.count_nonzero(raw.ts_ns > self._now_ns + DAY_S * SECOND_NS))
 
     def _reader(self, sample: bytes, offset: int, line: int) -> Reader:
-        options = self._options
+        options, told = self._options, self._told()
         name = options.reader or _reader_of(sample, self._origin.name)
+        if name == "text":
+            return self._text_reader(sample, told, offset, line)
+        if name == "jsonl":
+            return self._json_lines_reader(told, offset, line)
+        source, tz, path = Source(self._origin.name, name, told), zone(options.tz), options.map.get("ts")
+        return JsonDocumentReader(source, now_ns=self._now_ns, tz=tz, ts_path=path, offset=offset)
+
+    def _told(self) -> dict[str, object]:
+        """Give what the decoder must know of the options."""
+        options = self._options
         told = {
             "map": dict(options.map),
             "tz": options.tz,
             "year": options.year,
             "base_time": options.base_time,
         }
-        told = {key: value for key, value in told.items() if value or value == 0}
-        if name == "text":
-            return self._text_reader(sample, told, offset, line)
-        source = Source(self._origin.name, name, told)
-        tz, path = zone(options.tz), options.map.get("ts")
-        if name == "json":
-            return JsonDocumentReader(source, now_ns=self._now_ns, tz=tz, ts_path=path, offset=offset)
+        return {key: value for key, value in told.items() if value or value == 0}
+
+    def _json_lines_reader(
+        self, told: Mapping[str, object], offset: int = 0, line: int = 0
+    ) -> JsonLinesReader:
+        source, tz = Source(self._origin.name, "jsonl", told), zone(self._options.tz)
+        path = self._options.map.get("ts")
         return JsonLinesReader(source, now_ns=self._now_ns, tz=tz, ts_path=path, offset=offset, line=line)
 
     def _text_reader(self, sample: bytes, told: Mapping[str, object], offset: int, line: int) -> TextReader:
@@ -266,21 +325,16 @@ class _Load:
     def _tell(self) -> None:
         name = self._origin.name
         if self._repeated:
-            self._warn(f"{name}: {_n(self._repeated, 'record')} with a key twice; the last value counts")
-        if self._undated:
-            self._warn(f"{name}: {_n(self._undated, 'record')} without a usable time, dated at the load")
-        if self._future:
-            self._warn(f"{name}: {_n(self._future, 'time')} more than a day ahead of now")
+            self._report.warn(
+                f"{name}: {_n(self._repeated, 'record')} with a key twice; the last value counts"
+            )
+        self._report.warn_of_times(name, n_undated=self._undated, n_future=self._future)
         if self._clock and self._clock.assumed_years:
             years = ", ".join(map(str, sorted(self._clock.assumed_years)))
             rule = "as told" if self._options.year else "from the time of the file"
-            self._warn(f"{name}: times without a year, read as {years} ({rule}; option year)")
+            self._report.warn(f"{name}: times without a year, read as {years} ({rule}; option year)")
         if self._clock and self._clock.assumed_zone and self._options.tz == "UTC":
-            self._warn(f"{name}: times without a zone, read as UTC (option tz)")
-
-    def _warn(self, text: str) -> None:
-        if text not in self._report.warnings:
-            self._report.warnings.append(text)
+            self._report.warn(f"{name}: times without a zone, read as UTC (option tz)")
 
     def _quiet(self, text: str) -> None:
         """Say nothing: the same bytes are read again and will tell."""

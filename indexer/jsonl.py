@@ -167,8 +167,9 @@ class JsonDocumentReader:
         data = b"".join(self._chunks)
         self._chunks.clear()
         rows, rejects = RawRows(), []
+        line, counted = 1, 0
         for start, end, reason in _values(data):
-            line = data.count(b"\n", 0, start) + 1
+            line, counted = line + data.count(b"\n", counted, start), start
             record = data[start:end]
             try:
                 if reason:

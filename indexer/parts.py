@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +13,8 @@ import pyarrow.compute as pc
 
 from treering.storage.batch import KEY, PART_FIELDS, Keys, TextParts
 
-from .chunks import BUDGET, exact_key, fits, split_chunks
+from .chunks import BUDGET, MAX_CHUNKS, embedded_chunks, exact_key, fits
 from .mask import mask_keys
-
-MAX_CHUNKS = 256
-"""Chunks of one field of one event that are embedded, about 64k tokens; the rest is found by words only."""
 
 _BODY, _PROMPT, _RESPONSE, _CONTEXT = range(len(PART_FIELDS))
 _PRIMARY_ORDER = (_RESPONSE, _BODY, _PROMPT)
@@ -31,18 +29,12 @@ class _Rows:
 
     def add(self, row: int, field_: int, texts: list[str]) -> None:
         """Add the chunks of one event's field, whose texts follow each other."""
-        n = 0
-        for text in texts:
-            for lo, hi in split_chunks(text):
-                if n == MAX_CHUNKS:
-                    return
-                if text[lo:hi].isspace():
-                    continue
-                self.row.append(row)
-                self.fields.append(field_)
-                self.chunk.append(n)
-                self.key.append(exact_key(text[lo:hi]))
-                n += 1
+        chunks = (text[lo:hi] for text in texts for lo, hi in embedded_chunks(text))
+        for n, chunk in enumerate(islice(chunks, MAX_CHUNKS)):
+            self.row.append(row)
+            self.fields.append(field_)
+            self.chunk.append(n)
+            self.key.append(exact_key(chunk))
 
 
 def body_keys(body: pa.Array) -> Keys:

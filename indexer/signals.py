@@ -148,6 +148,16 @@ _PRODUCER_COLUMNS = tuple(
 _EVALUATION_NAME = "gen_ai.evaluation.name#s"
 _EVALUATION_VALUES = ("gen_ai.evaluation.score.value#f", "gen_ai.evaluation.score.value#i")
 
+NATIVE_COLUMNS = frozenset(
+    (
+        *_PRODUCER_COLUMNS,
+        _EVALUATION_NAME,
+        *_EVALUATION_VALUES,
+        *(f"{n}#{code}" for n in SIGNALS for code in "fi"),
+    )
+)
+"""Original columns that signals are made of, beside canonical fields."""
+
 _ROUNDING = 1e-6
 """A mean log-probability may exceed 0 by this much through the producer's rounding; more, and it is none."""
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +16,13 @@ from treering.storage.errors import QueryError
 
 from .bound import BoundQuery, BStat, Column
 from .duck import calculator, fetch_arrow
-from .field_values import Typed, as_text, float_values, joined, merged, typed_values
+from .field_values import Typed, float_values, joined, merged, typed_values
+from .group_keys import Coded, coded, signless
 from .kinds import NUMBERS, arrow_kind
+from .pieces import piece_name
 from .rows import Rows
 from .table_part import TablePart
+from .times import parse_zone
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 """Exact quantiles, interpolated between neighbours."""
@@ -30,6 +32,20 @@ MAX_BUCKETS = 1_000_000
 
 DECIMAL = pa.decimal128(38, 0)
 """Whole numbers beyond 64 bits; longer ones count as float."""
+
+TIMES = pa.timestamp("ns", "UTC")
+_SHOWN = {"ts": TIMES, "level": pa.uint8()}
+"""Arrow types of keys that are counted by a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A column that rows are grouped by: keys by row, which are the values themselves unless they are coded."""
+
+    column: Column
+    keys: pa.Array
+    kind: str
+    coded: Coded | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +70,8 @@ def aggregate(rows: Rows, query: BoundQuery) -> TablePart:
     groups = [_group(rows, column) for column in query.by]
     table = _grouped(rows, query, groups, buckets)
     if buckets is not None:
-        table = _filled(table, buckets, [name for _, name, _ in _named(query, groups)], query.stats)
-    return _part(table, query, [kind for _, kind in groups])
+        table = _filled(table, buckets, [f"g{i}" for i in range(len(groups))], query.stats)
+    return _part(table, query, groups)
 
 
 def count_rows(n: int, query: BoundQuery) -> TablePart:
@@ -84,29 +100,31 @@ def _buckets(rows: Rows, query: BoundQuery) -> Buckets | None:
 
 def zone_offset_ns(zone: str, ts_ns: int) -> int:
     """How far a zone's clocks are ahead of UTC at a time."""
-    if zone == "UTC":
-        return 0
-    offset = datetime.fromtimestamp(ts_ns // 10**9, UTC).astimezone(ZoneInfo(zone)).utcoffset()
+    offset = datetime.fromtimestamp(ts_ns // 10**9, UTC).astimezone(parse_zone(zone)).utcoffset()
     return 0 if offset is None else int(offset.total_seconds()) * 10**9
 
 
-def _group(rows: Rows, column: Column) -> tuple[pa.Array, str]:
-    """Keys of a group column and their kind; severities by code, so that they sort."""
+def _group(rows: Rows, column: Column) -> Group:
+    """A group column; values of one plain type are their own keys."""
     found = typed_values(rows, column)
-    if len(found) == 1 and found[0].kind == "level":
-        return pa.array(found[0].values, mask=~found[0].valid), "level"
-    array = merged(found, len(rows))
-    if pa.types.is_list(array.type) or pa.types.is_null(array.type):
-        array = pa.array([as_text(v) for v in array.to_pylist()], pa.string())
-    kind = "ts" if pa.types.is_timestamp(array.type) else arrow_kind(array.type)
-    return (array.cast(pa.int64()) if kind == "ts" else array), kind
+    if not found:
+        return Group(column, pa.nulls(len(rows), pa.string()), "text")
+    if len(found) == 1 and (keys := _comparable(found[0])) is not None:
+        return Group(column, keys, found[0].kind)
+    codes = coded(found, len(rows))
+    return Group(column, pa.array(codes.codes, mask=codes.codes < 0), "coded", codes)
 
 
-def _grouped(
-    rows: Rows, query: BoundQuery, groups: Sequence[tuple[pa.Array, str]], buckets: Buckets | None
-) -> pa.Table:
+def _comparable(one: Typed) -> pa.Array | None:
+    """Values of a plain type such that equal ones are equal: severities by code, times by nanoseconds."""
+    if isinstance(one.values, np.ndarray):
+        return pa.array(signless(one.values), mask=~one.valid)
+    return one.to_arrow() if one.kind == "text" else None
+
+
+def _grouped(rows: Rows, query: BoundQuery, groups: Sequence[Group], buckets: Buckets | None) -> pa.Table:
     """The statistics of groups that have rows: bucket number `b`, keys `g0 ...`, statistics `s0 ...`."""
-    columns: dict[str, pa.Array] = {f"g{i}": keys for i, (keys, _) in enumerate(groups)}
+    columns: dict[str, pa.Array] = {f"g{i}": group.keys for i, group in enumerate(groups)}
     if buckets is not None:
         columns["b"] = pa.array((rows.ts - buckets.origin) // buckets.width)
     by = [*(["b"] if buckets is not None else []), *(f"g{i}" for i in range(len(groups)))]
@@ -154,14 +172,11 @@ def _formula(rows: Rows, stat: BStat, name: str) -> tuple[str, pa.Array | None]:
 
 def _told_apart(found: Sequence[Typed], n: int) -> pa.Array:
     """Values such that equal ones are equal and no others; null for missing and NaN."""
-    array = merged(found, n)
-    if len(found) > 1 and pa.types.is_string(array.type):
-        # A text and another value that look the same are two values.
-        marked = ["s" + v if isinstance(v, str) else as_text(v) for v in joined(found, n)]
-        return pa.array([None if v == "NaN" else v for v in marked], pa.string())
-    if pa.types.is_list(array.type):
-        return pa.array([as_text(v) for v in array.to_pylist()], pa.string())
-    return _without_nan(array)
+    if len(found) == 1 and (keys := _comparable(found[0])) is not None:
+        return _without_nan(keys)
+    codes = coded(found, n)
+    is_number = np.array([value == value for value in codes.values] + [False], np.bool_)
+    return pa.array(codes.codes, mask=~is_number[codes.codes])
 
 
 def _argument(found: Sequence[Typed], fn: str, n: int) -> pa.Array:
@@ -182,21 +197,10 @@ def _argument(found: Sequence[Typed], fn: str, n: int) -> pa.Array:
     return _without_nan(float_values(figures, n))
 
 
-def _comparable(one: Typed) -> pa.Array:
-    if one.kind == "level":
-        return pa.array(one.values, mask=~one.valid)
-    return one.to_arrow().cast(pa.int64()) if one.kind == "ts" else one.to_arrow()
-
-
 def _without_nan(array: pa.Array) -> pa.Array:
     if not pa.types.is_floating(array.type):
         return array
     return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
-
-
-def _named(query: BoundQuery, groups: Sequence[tuple[pa.Array, str]]) -> list[tuple[str, str, str]]:
-    """Output name, working name and kind of each key."""
-    return [(c.name, f"g{i}", kind) for i, (c, (_, kind)) in enumerate(zip(query.by, groups, strict=True))]
 
 
 def _filled(table: pa.Table, buckets: Buckets, keys: list[str], stats: Sequence[BStat]) -> pa.Table:
@@ -243,32 +247,42 @@ def _set(table: pa.Table, name: str, column: pa.Array) -> pa.Table:
     return table.set_column(table.column_names.index(name), name, column)
 
 
-def _part(table: pa.Table, query: BoundQuery, group_kinds: Sequence[str]) -> TablePart:
+def _part(table: pa.Table, query: BoundQuery, groups: Sequence[Group]) -> TablePart:
     """The finished table under its output names."""
     columns: dict[str, Any] = {}
     kinds: dict[str, str] = {}
+    outputs: dict[str, list[str]] = {}
     if query.every_ns is not None:
-        columns["ts"], kinds["ts"] = table.column("b").cast(pa.timestamp("ns", "UTC")), "ts"
-    for i, (column, kind) in enumerate(zip(query.by, group_kinds, strict=True)):
-        columns[column.name], kinds[column.name] = _shown(table.column(f"g{i}"), kind)
+        columns["ts"], kinds["ts"] = table.column("b").cast(TIMES), "ts"
+        outputs["ts"] = ["ts"]
+    for i, group in enumerate(groups):
+        pieces = _pieces(group, table.column(f"g{i}"))
+        outputs[group.column.name] = list(pieces)
+        columns |= {name: array for name, (array, _) in pieces.items()}
+        kinds |= {name: kind for name, (_, kind) in pieces.items()}
     for i, stat in enumerate(query.stats):
         columns[stat.name], kinds[stat.name] = _result(table.column(f"s{i}"), stat)
-    return TablePart(pa.table(columns), kinds)
+        outputs[stat.name] = [stat.name]
+    return TablePart(pa.table(columns), kinds, outputs)
 
 
-def _shown(column: Any, kind: str) -> tuple[Any, str]:
-    if kind == "level":
-        return column.cast(pa.uint8()), "level"
-    if kind == "ts":
-        return column.cast(pa.timestamp("ns", "UTC")), "ts"
-    return column, kind
+def _pieces(group: Group, keys: Any) -> dict[str, tuple[Any, str]]:
+    """A group column by physical name, each with its kind: whole, or in pieces where it holds several kinds."""
+    name = group.column.name
+    if group.coded is None:
+        found = {group.kind: keys.cast(_SHOWN.get(group.kind, keys.type))}
+    else:
+        found = dict(group.coded.pieces(keys.to_pylist()))
+    # A severity is whole where it holds nothing but ranks, so that words in it are known as such.
+    is_whole = len(found) == 1 and (group.column.type != "level" or "level" in found)
+    return {name if is_whole else piece_name(name, kind): (array, kind) for kind, array in found.items()}
 
 
 def _result(column: Any, stat: BStat) -> tuple[Any, str]:
     """A statistic with its type; whole sums that fit are int64, larger ones decimal text."""
     of_type = stat.column.type if stat.column is not None and stat.fn in ("min", "max") else ""
     if of_type == "ts":
-        return column.cast(pa.timestamp("ns", "UTC")), "ts"
+        return column.cast(TIMES), "ts"
     if of_type == "level" and pa.types.is_integer(column.type):
         return column.cast(pa.uint8()), "level"
     if not pa.types.is_decimal(column.type):

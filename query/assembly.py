@@ -125,6 +125,8 @@ def _once(draft: _Draft, kind: str, position: int) -> None:
 def _add(draft: _Draft, clause: Clause) -> None:
     """Put a clause into the stage."""
     kind, value, parts = clause.kind, clause.value, draft.parts
+    if kind == "everything":
+        return
     if kind == "exact":
         parts["exact"] = True
         return

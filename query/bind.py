@@ -31,13 +31,11 @@ from .ast import (
     Stat,
 )
 from .bound import (
-    BAnd,
     BCompare,
     BCond,
     BExists,
     BHas,
     BMatches,
-    BOr,
     BoundQuery,
     BOutput,
     BPhrase,
@@ -48,10 +46,12 @@ from .bound import (
     Probe,
 )
 from .literals import check_pattern
+from .merge import all_of, any_of
 from .names import Catalog
 from .opposite import opposite
+from .pieces import pieces_of, severity_codes
 from .probes import Vector, part_field, spellings, unit_vector
-from .scopes import OutputScope, Scope, TableScope
+from .scopes import OutputScope, Scope, TableScope, check_table, table_columns
 from .times import format_duration, format_time, parse_duration, parse_time, parse_zone, time_range
 from .values import Params, bind_compare, bind_in
 
@@ -138,8 +138,8 @@ class _Binder:
         """
         self.named = dict(shown or {})
         stage = self._stage(query, scope)
-        if stage.stats:
-            inner: Scope = TableScope(_table_types(stage))
+        if stage.stats or isinstance(scope, TableScope):
+            inner: Scope = TableScope(table_columns(stage)) if stage.stats or stage.fields else scope
             outputs, named = (), None
         else:
             outputs, named = stage.fields or outputs, self.named
@@ -153,6 +153,8 @@ class _Binder:
         return [f"${name} was given but the query does not use it" for name in self.params.unused()]
 
     def _stage(self, query: Query, scope: Scope) -> BoundQuery:
+        if isinstance(scope, TableScope):
+            check_table(query, scope)
         start_ns, end_ns = self._range(query)
         near, left_out = self._meaning(query)
         order, near_k, limit = self._ranking(query, scope, near)
@@ -160,9 +162,9 @@ class _Binder:
         stats = tuple(self._stat(stat, scope) for stat in query.stats)
         if stats and near is not None:
             raise QueryError('a ranked `~` has no end to count: give it a threshold, `~ "text" > 0.6`')
-        by = tuple(_leading(scope.resolve(name)) for name in query.by)
+        by = tuple(scope.resolve(name) for name in query.by)
         fields = tuple(_output(scope.resolve(o.field), o.name) for o in query.fields)
-        _check_outputs(fields, by, stats)
+        _check_outputs(fields, by, stats, is_timed=query.every is not None)
         return BoundQuery(
             where=where,
             start_ns=start_ns,
@@ -258,7 +260,7 @@ class _Binder:
         """The column of a name that the query mentions, which the answer then shows."""
         column = scope.resolve(name)
         if column.type != "ts":
-            self.named.setdefault(column.name, _leading(column))
+            self.named.setdefault(column.name, column)
         if column.type == "none":
             self.hints.append(f"no stored event has {column.name}")
         return column
@@ -266,9 +268,9 @@ class _Binder:
     def _cond(self, cond: Cond, scope: Scope) -> BCond:
         match cond:
             case And():
-                return BAnd(self._each(cond.items, scope))
+                return all_of(self._each(cond.items, scope))
             case Or():
-                return BOr(self._each(cond.items, scope))
+                return any_of(self._each(cond.items, scope))
             case Not():
                 return opposite(self._cond(cond.item, scope))
             case Compare():
@@ -328,45 +330,37 @@ class _Binder:
             self.hints.append(f"no stored event has {column.name}")
         elif stat.fn in _NUMERIC and column.type not in ("number", "mixed", "list"):
             self.hints.append(f"{column.name} holds no numbers, so that {stat.name} is empty")
-        return BStat(stat.fn, _leading(column), stat.name)
+        is_ranked = stat.fn not in ("count", "distinct")
+        return BStat(stat.fn, _leading(column) if is_ranked else column, stat.name)
 
 
 def _leading(column: Column) -> Column:
-    """A severity orders and groups by its rank alone, whatever word stood in the record."""
-    return (
-        replace(column, physical=("level",))
-        if column.type == "level" and "level" in column.physical
-        else column
-    )
+    """A severity orders by its rank alone, whatever word stood in the record."""
+    return replace(column, physical=severity_codes(column)) if column.type == "level" else column
 
 
 def _output(column: Column, name: str | None) -> BOutput:
-    return BOutput(_leading(column), name or column.name)
+    return BOutput(column, name or column.name)
 
 
 def _texts(column: Column, what: str, hints: list[str]) -> Column:
     """The words of a severity are searched as they came; a search in what holds no text finds nothing."""
     if column.type == "level":
-        words = tuple(p for p in column.physical if p != "level")
+        words = tuple(p for p in column.physical if p not in severity_codes(column))
         return Column(column.name, words, "text" if words else "none")
     if column.type in ("number", "bool", "ts"):
         hints.append(f"{column.name} holds no text, so that `{what}` matches nothing: compare it with =")
     return column
 
 
-def _check_outputs(fields: tuple[BOutput, ...], by: tuple[Column, ...], stats: tuple[BStat, ...]) -> None:
-    """Refuse two columns of one name."""
-    names = [o.name for o in fields] + [c.name for c in by] + [s.name for s in stats]
+def _check_outputs(
+    fields: tuple[BOutput, ...], by: tuple[Column, ...], stats: tuple[BStat, ...], *, is_timed: bool
+) -> None:
+    """Refuse two columns of one name. is_timed: the starts of time buckets are called `ts`."""
+    names = [o.name for o in fields] + [c.name for c in by] + [s.name for s in stats] + ["ts"] * is_timed
     for name in names:
         if names.count(name) > 1:
-            raise QueryError(f"two columns would be called {name}: name one with `as`")
-
-
-def _table_types(stage: BoundQuery) -> dict[str, str]:
-    """Columns of a table of statistics with their types."""
-    types = {"ts": "ts"} if stage.every_ns is not None else {}
-    types |= {column.name: column.type for column in stage.by}
-    for stat in stage.stats:
-        same = stat.fn in ("min", "max") and stat.column is not None
-        types[stat.name] = stat.column.type if same and stat.column is not None else "number"
-    return types
+            owner = "the time of `every` is ts: " if is_timed and name == "ts" else ""
+            raise QueryError(f"two columns would be called {name}: {owner}name one with `as`")
+    if taken := {piece for name in names for piece in pieces_of(name)[1:]} & set(names):
+        raise QueryError(f"no column can be called {min(taken)!r}: name it with `as`")

@@ -66,9 +66,6 @@ class Clauses(Transformer[Token, Query]):
     def start(self, stages: list[tuple[Query, Positions]]) -> Query:
         return pipeline(stages)
 
-    def everything(self, _: Sequence[Any]) -> tuple[Query, Positions]:
-        return Query(), {}
-
     def stage(self, items: Sequence[Any]) -> tuple[Query, Positions]:
         return assemble(items)
 
@@ -244,7 +241,10 @@ class Clauses(Transformer[Token, Query]):
         return _clause("fields", tuple(items[1:]), items)
 
     def output(self, items: Sequence[Any]) -> Output:
-        return Output(items[0], items[2].text if len(items) > 1 else None)
+        return Output(items[0], _called(items[2]) if len(items) > 1 else None)
+
+    def everything(self, items: Sequence[Token]) -> Clause:
+        return _clause("everything", None, items)
 
     def exact(self, items: Sequence[Token]) -> Clause:
         return _clause("exact", True, items)
@@ -254,7 +254,7 @@ class Clauses(Transformer[Token, Query]):
         name = items[1] if len(items) > 1 and isinstance(items[1], Name) else None
         written = f"{fn}({name.text})" if name else fn
         named = len(items) > 2 and isinstance(items[-2], Token) and items[-2].type == "AS"
-        return Stat(fn, name, items[-1].text if named else written), items[0].start_pos
+        return Stat(fn, name, _called(items[-1]) if named else written), items[0].start_pos
 
     def by(self, items: Sequence[Any]) -> tuple[Name, ...]:
         return tuple(items[1:])
@@ -267,6 +267,13 @@ class Clauses(Transformer[Token, Query]):
         by = next((i for i in items[len(listed) :] if isinstance(i, tuple)), ())
         every = next((i for i in items if isinstance(i, str)), None)
         return Clause("stats", (tuple(stat for stat, _ in listed), by, every), listed[0][1])
+
+
+def _called(name: Name) -> str:
+    """The name that `as` gives."""
+    if not name.text:
+        raise QueryError("the name of a column is empty", position=name.position)
+    return name.text
 
 
 def _duration(token: Token) -> str:

@@ -43,6 +43,17 @@ def compare_numbers(values: npt.NDArray[Any], op: str, literal: Number) -> Mask:
     return _compare_ints(values, op, literal)
 
 
+def equal_any(values: npt.NDArray[Any], literals: Sequence[Number]) -> Mask:
+    """Give where a value equals one of the literals exactly, in one pass over the values."""
+    if values.dtype.kind == "f":
+        found: list[Number] = [nearest for n in literals for nearest, rest in (_nearest(n),) if rest == 0]
+        return np.isin(values, np.array(found, values.dtype))
+    whole = [int(n) for n in literals if math.isfinite(n) and n == int(n)]
+    limits = np.iinfo(values.dtype)
+    fitting = [n for n in whole if limits.min <= n <= limits.max]
+    return np.isin(values, np.array(fitting, values.dtype))
+
+
 def compare_decimals(texts: Sequence[str | None], op: str, literal: Number) -> Mask:
     """The same for whole numbers of any size, given as decimal text; None never matches."""
     holds = OPERATORS[op]

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from treering.storage.errors import QueryError
 from treering.storage.part import Part
@@ -231,16 +230,8 @@ def _ordered_table(part: TablePart, rows: Rows, query: BoundQuery, plan: Plan) -
     rows, plan.rows_matched = ordered(
         rows, query.order, _needed(query), drop_missing=query.drop_missing, keep_order=True
     )
-    table = part.table().take(pa.array(_cut(rows, query).row))
-    if not query.fields:
-        return TablePart(table, part.kinds)
-    chosen = {o.name: _table_column(table, o.column) for o in query.fields}
-    return TablePart(pa.table(chosen), {o.name: part.kind(o.column.name) for o in query.fields})
-
-
-def _table_column(table: pa.Table, column: Column) -> Any:
-    name = next((n for n in (*column.physical, column.name) if n in table.column_names), None)
-    return pa.nulls(table.num_rows) if name is None else table.column(name)
+    part = part.take(_cut(rows, query).row)
+    return part.chosen({o.name: o.column for o in query.fields}) if query.fields else part
 
 
 # -- the answer -----------------------------------------------------------------------------------------

@@ -73,7 +73,8 @@ MISTAKES = (
     Mistake("", "!(?![=~])", "write not in place of !"),
     Mistake(rf"\blike\s+(?P<f>{W}|`[^`]*`)\s*", "=", "write `like {f}:VALUE`"),
     Mistake(rf"(?:{W}|`)\s*", ":", "use = to compare with a value"),
-    Mistake("", r"\*", "`*` stands alone: leave it out beside other conditions"),
+    Mistake(r"(?P<at>\bcount)\s*\(\s*", r"\*", "write count in place of count(*)"),
+    Mistake("", r"\*", '`*` is every event and no wildcard: write `exists`, `has "text"` or `=~ /pattern/`'),
     Mistake(r"\b\d{4}", r"-\d", _A_TIME),
     Mistake(rf"(?:{W}|`)\s*", r"[+\-]\s*[\d.]", "a comparison is missing before the number", needs="ORDER"),
     # clauses

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -22,14 +23,26 @@ from .json_values import (
 )
 from .json_write import to_json
 from .literals import check_count
-from .logic import all_of
+from .logic import MAX_DEPTH, all_of
 from .pipeline import pipeline
 
-__all__ = ["from_json", "read_stat", "to_json"]
+__all__ = ["from_json", "read_json", "read_stat", "to_json"]
 
 _KEYS = frozenset(
     "filter time near like top bottom sort limit offset stats group every fields exact tz then".split()  # noqa: SIM905
 )
+
+
+def read_json(text: str) -> Json:
+    """Give the object that a JSON text spells. Raises QueryError with the place of the fault."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise QueryError(f"not JSON: {error.msg}", text=text, position=error.pos) from None
+    except RecursionError:
+        raise QueryError(f"conditions nest deeper than {MAX_DEPTH}: simplify the query") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise QueryError(f"not JSON: {error}") from None
 
 
 def from_json(obj: Json) -> Query:

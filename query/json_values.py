@@ -17,7 +17,7 @@ Json = Any
 def read_name(text: Json) -> Name:
     """Give the name that a JSON key or string spells; backticks take it exactly."""
     text = as_text(text, "a field name")
-    if len(text) > 2 and text.startswith("`") and text.endswith("`"):
+    if len(text) > 1 and text.startswith("`") and text.endswith("`"):
         return read_backticks(text)
     return make_name(text)
 

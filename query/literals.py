@@ -59,7 +59,7 @@ _PATTERN_PIECE = re.compile(r"\\.|/", re.DOTALL)
 def make_name(text: str, *, position: int | None = None) -> Name:
     """Give a name as if written plainly; one that cannot stand plainly counts as written in backticks."""
     if not text:
-        raise QueryError("a field name is empty", position=position)
+        raise QueryError("a field name is empty: the empty name is written ``", position=position)
     return Name(text, not is_plain(text) or is_keyword(text), position)
 
 

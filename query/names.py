@@ -85,7 +85,9 @@ class Catalog:
         if path is None:
             return self._known(name)
         canonical = FEEDS.get(path.removeprefix("attributes."))
-        behind = (canonical,) if canonical in self.fields and "." not in path else ()
+        # The body of an event that logged none is joined from its other texts: no value of a field called message.
+        is_plain = "." not in path and canonical != "body"
+        behind = (canonical,) if canonical in self.fields and is_plain else ()
         return _column(path, tuple(dict.fromkeys((*self._columns_of(path), *behind))))
 
     def below(self, column: Column) -> tuple[str, ...]:

@@ -77,7 +77,7 @@ def _describe(path: str, code: str, signals: Mapping[str, Any]) -> tuple[str, st
         return "signal", str(signals[path].type), str(signals[path].unit)
     known = FIELDS.get(path)
     if known is None:
-        return "system", "int", ""
+        return "system", "bytes" if path == "record" else "int", ""
     return (
         ("system" if known.group == "provenance" or known.name == "ts" else "canonical"),
         known.type,
@@ -105,8 +105,8 @@ def store_stats(snapshot: Snapshot, path: Path, model: ModelInfo | None) -> dict
     return {
         "path": str(path),
         "rows": snapshot.n_rows,
-        "segments": sum(p.id != "memtable" for p in parts),
-        "rows_in_memory": sum(p.n_rows for p in parts if p.id == "memtable"),
+        "segments": sum(p.is_stored for p in parts),
+        "rows_in_memory": sum(p.n_rows for p in parts if not p.is_stored),
         "t_min_ns": min((p.t_min for p in parts), default=None),
         "t_max_ns": max((p.t_max for p in parts), default=None),
         "vectors": sum(len(p.vectors()) for p in parts),

@@ -16,6 +16,8 @@ from .bound import Column
 
 Vector = npt.NDArray[np.float32]
 
+MAX_FLOAT32 = float(np.finfo(np.float32).max)
+
 
 def part_field(name: Name) -> int:
     """Which embedded text a name means."""
@@ -31,16 +33,20 @@ def part_field(name: Name) -> int:
 
 def unit_vector(given: Any, what: str) -> Vector:
     """Give a vector as float32 of unit length. Raises QueryError for what is none."""
+    if given is None or isinstance(given, (bool, int, float, bytes, dict, set)):
+        raise QueryError(f"{what} is {given!r:.60}: `~` takes a text or a vector")
     try:
-        vector = np.asarray(given, dtype=np.float32)
-    except (TypeError, ValueError):
+        vector = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
         raise QueryError(f"{what} is no vector: give a one-dimensional array of numbers") from None
     if vector.ndim != 1 or not len(vector):
         raise QueryError(f"{what} has the shape {vector.shape}: give a one-dimensional vector")
-    length = float(np.linalg.norm(vector.astype(np.float64)))
-    if not np.isfinite(length) or length == 0:
-        raise QueryError(f"{what} has the length {length}: it points nowhere")
-    return (vector / np.float32(length)).astype(np.float32)
+    if not (np.abs(vector) <= MAX_FLOAT32).all():
+        raise QueryError(f"{what} holds NaN, an infinity or a number beyond float32: give finite numbers")
+    length = float(np.linalg.norm(vector))
+    if length == 0:
+        raise QueryError(f"{what} has the length 0: it points nowhere")
+    return (vector / length).astype(np.float32)
 
 
 def spellings(column: Column, value: Any) -> list[Any]:

@@ -36,6 +36,9 @@ Source: measured, a leaf-wise read of many leaves is 7 to 8 times slower than a 
 SUMMARISED = frozenset(("int", "float", "ts", "level"))
 """Kinds whose leaf minima and maxima are compared with a literal."""
 
+MANY = 64
+"""So many values of `in` are looked at one by one; of more only the smallest and largest."""
+
 MIN_LEAVES = 16
 """Trees with fewer leaves are not worth asking."""
 
@@ -131,11 +134,27 @@ def _of_part(cond: BCond, part: Part) -> int:
 
 def _compared(physical: Sequence[str], op: str, values: Sequence[Scalar], part: Part) -> int:
     held = [name for name in physical if holds(part, name)]
-    answers = [max(_of_column(name, op, v, part) for v in values) if values else CANNOT for name in held]
+    answers = [_of_any(name, op, values, part) for name in held]
     if not any(answers):
         return CANNOT
     # Only the first column speaks for every row, and only when every row has a value there.
     return ALL if answers[0] == ALL else MAY
+
+
+def _of_any(name: str, op: str, values: Sequence[Scalar], part: Part) -> int:
+    """The best answer of several values; of many numbers only what their smallest and largest tell."""
+    if len(values) <= MANY:
+        return max((_of_column(name, op, v, part) for v in values), default=CANNOT)
+    figures = [v for v in values if is_number(v) and not isinstance(v, str)]
+    if kind_of(part, name) in NUMBERS:
+        return min(MAY, *_ends(figures, lambda op, v: _of_column(name, op, v, part))) if figures else CANNOT
+    by_type = {type(v): v for v in values}.values() if kind_of(part, name) != "level" else values
+    return min(MAY, max(_of_column(name, op, v, part) for v in by_type))
+
+
+def _ends(figures: Sequence[int | float], answer: Callable[[str, int | float], Any]) -> tuple[Any, Any]:
+    """Answers to lying at or above the smallest, and at or below the largest of the figures."""
+    return answer(">=", min(figures)), answer("<=", max(figures))
 
 
 def _of_column(name: str, op: str, value: Scalar, part: Part) -> int:
@@ -257,14 +276,13 @@ def _of_leaf_column(
 ) -> Answers:
     i = tree.signals.index(name)
     lo, hi = _widened(tree.minimum[leaves, i], -1), _widened(tree.maximum[leaves, i], 1)
-    answers = [
-        range_answers(lo, hi, op, number)
-        for v in values
-        if (number := _number_for(part, name, v)) is not None
-    ]
-    if not answers:
+    figures = [n for v in values if (n := _number_for(part, name, v)) is not None]
+    if not figures:
         return np.full(len(leaves), CANNOT, np.int8)
-    best: Answers = reduce(np.maximum, answers)
+    if len(figures) > MANY:
+        low, high = _ends(figures, lambda op, number: range_answers(lo, hi, op, number))
+        return np.asarray(np.minimum(np.minimum(low, high), MAY), np.int8)
+    best: Answers = reduce(np.maximum, [range_answers(lo, hi, op, number) for number in figures])
     every_row = tree.n[leaves, i] == tree.count[leaves]
     return np.where((best == ALL) & ~every_row, MAY, best).astype(np.int8)
 

@@ -16,7 +16,7 @@ from treering.storage.errors import ConfigError
 from .bound import BOutput, Column
 from .columns_out import Columns
 from .field_values import arrow_values, python_values
-from .originals import Record, json_safe, originals
+from .originals import Record, json_safe, originals, spelt
 from .plan import Plan
 from .rows import Rows
 from .table_part import TablePart
@@ -85,7 +85,7 @@ class Result:
         Original fields that hold one type keep it; fields of several types and nested ones are JSON text.
         """
         if isinstance(self.source, TablePart):
-            return self.source.shown()
+            return pa.table({name: _table_column(self.source, name) for name in self.source.names})
         if self.outputs:
             return pa.table([arrow_values(self.source, o.column) for o in self.outputs], self.columns)
         return self._record_table(self.source)
@@ -128,34 +128,38 @@ class Result:
         return self._selected(rows) if self.outputs else self._records(rows)
 
     def _table_rows(self, part: TablePart, start: int, stop: int) -> list[Record]:
-        table = TablePart(part.table().slice(start, stop - start), part.kinds)
-        rows = Rows.of_part(table)
-        columns = {n: self._values(rows, Column(n, (n,), part.kind(n))) for n in part.names}
+        rows = Rows.of_part(part.take(slice(start, stop)))
+        columns = {}
+        for name in part.names:
+            column = part.column_of(name)
+            is_time = column.type == "ts"
+            found = self._times(rows, column) if is_time else map(spelt, python_values(rows, column))
+            columns[name] = list(found)
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def _selected(self, rows: Rows) -> list[Record]:
         columns = [self._values(rows, output.column) for output in self.outputs]
         return [dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True)]
 
-    def _values(self, rows: Rows, column: Column) -> list[Any]:
-        """Values of a field, safe for JSON."""
+    def _values(self, rows: Rows, column: Column, *, finite: bool = True) -> list[Any]:
+        """Values of a field, safe for JSON (with finite=False but for NaN and infinities)."""
         if column.type == "ts":
             return self._times(rows, column)
-        return [json_safe(value) for value in python_values(rows, column)]
+        return [json_safe(value, finite=finite) for value in python_values(rows, column)]
 
     def _times(self, rows: Rows, column: Column) -> list[str | None]:
         found = python_values(rows, column)
         texts = iter(format_times(np.array([t for t in found if t is not None], np.int64), self.zone))
         return [None if t is None else next(texts) for t in found]
 
-    def _records(self, rows: Rows) -> list[Record]:
+    def _records(self, rows: Rows, *, finite: bool = True) -> list[Record]:
         """ts, original fields, named fields that are not among them, score."""
         out = []
-        for ts, record in zip(format_times(rows.ts, self.zone), originals(rows), strict=True):
+        for ts, record in zip(format_times(rows.ts, self.zone), originals(rows, finite=finite), strict=True):
             record.pop("ts", None)
             out.append({"ts": ts, **record})
         for column in self.shown:
-            for record, value in zip(out, self._values(rows, column), strict=True):
+            for record, value in zip(out, self._values(rows, column, finite=finite), strict=True):
                 if not _names_value(record, column.name):
                     record[column.name] = value
         if rows.score is not None:
@@ -166,7 +170,7 @@ class Result:
     def _record_table(self, rows: Rows) -> pa.Table:
         columns = Columns()
         for start in range(0, len(self), CHUNK_ROWS):
-            columns.add(self._chunk(start, min(start + CHUNK_ROWS, len(self))))
+            columns.add(self._records(rows.take(slice(start, start + CHUNK_ROWS)), finite=False))
         table = columns.table()
         typed = {"ts": pa.array(rows.ts).cast(pa.timestamp("ns", "UTC"))}
         if rows.score is not None:
@@ -187,6 +191,14 @@ class Result:
             names.update(dict.fromkeys(row))
         ends = [name for name in late if name in names]
         return [name for name in names if name not in ends] + ends
+
+
+def _table_column(part: TablePart, name: str) -> pa.Array:
+    """A column of a table of statistics; several types become text, as in `arrow_values`."""
+    column = part.column_of(name)
+    if column.physical == (name,):
+        return part.shown(name)
+    return arrow_values(Rows.of_part(part), column)
 
 
 def _scores(rows: Rows) -> list[float | None]:

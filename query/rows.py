@@ -13,6 +13,8 @@ import pyarrow as pa
 from treering.storage.batch import Int64s
 from treering.storage.part import Part
 
+from .table_part import TablePart
+
 Mask = npt.NDArray[np.bool_]
 RowIds = npt.NDArray[np.intp]
 Interval = tuple[int, int]
@@ -197,17 +199,17 @@ class Rows:
 
 
 ALWAYS = frozenset(("ts", "seq"))
-"""Columns that every part has, whether or not its statistics name them."""
+"""Columns that every part of a store has, whether or not its statistics name them."""
 
 
 def holds(part: Part, name: str) -> bool:
     """Whether the part has a value in this physical column."""
-    return name in part.fields or name in ALWAYS
+    return name in part.fields or (name in ALWAYS and not isinstance(part, TablePart))
 
 
 def value_count(part: Part, name: str) -> int:
     """How many rows have a value in this physical column."""
-    if name in ALWAYS:
+    if name in ALWAYS and not isinstance(part, TablePart):
         return part.n_rows
     stats = part.fields.get(name)
     return 0 if stats is None else stats.n

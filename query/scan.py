@@ -18,13 +18,15 @@ from treering.storage.schema import LEVELS
 
 from .ast import Scalar
 from .bound import BAnd, BCompare, BCond, BExists, BHas, BIn, BMatches, BNot, BOr, BPhrase, BSimilar, Column
-from .compare import compare_numbers, is_number
+from .compare import compare_numbers, equal_any, is_number
 from .kinds import kind_of, path_groups
 from .rows import ALWAYS, Choice, Mask, holds, value_count
+from .table_part import TablePart
 from .text_match import (
     Test,
     check_pattern,
     decimal_test,
+    decimals_test,
     equal_test,
     has_test,
     order_test,
@@ -175,10 +177,8 @@ def has_value(choice: Choice, name: str) -> Mask:
 
 def numbers(part: Part, name: str) -> tuple[npt.NDArray[Any], Mask | None]:
     """Values of a number, bool or level column by row, and which rows have one (None: all)."""
-    if name == "ts":
-        return part.ts, None
-    if name == "seq":
-        return part.seq, None
+    if name in ALWAYS and not isinstance(part, TablePart):
+        return (part.ts if name == "ts" else part.seq), None
     return part.numbers(name)
 
 
@@ -241,7 +241,8 @@ def compare_array(array: pa.Array, kind: str, op: str, values: Sequence[Scalar])
 
 def _text_tests(kind: str, op: str, values: Sequence[Scalar]) -> list[Test]:
     if kind == "decimal":
-        return [decimal_test(op, v) for v in values if is_number(v) and isinstance(v, (int, float))]
+        wanted = [v for v in values if is_number(v) and isinstance(v, (int, float))]
+        return [decimals_test(wanted)] if op == "=" and wanted else [decimal_test(op, v) for v in wanted]
     texts = [v for v in values if isinstance(v, str)]
     if not texts:
         return []
@@ -256,15 +257,18 @@ def _compare_stored(stored: npt.NDArray[Any], kind: str, op: str, values: Sequen
     elif kind == "level":
         masks = [compare_numbers(stored, op, code) for v in values if (code := level_code(v)) is not None]
     else:
-        masks = [compare_numbers(stored, op, v) for v in values if is_number(v) and not isinstance(v, str)]
+        figures = [v for v in values if is_number(v) and not isinstance(v, str)]
+        if op == "=" and len(figures) > 1:
+            return equal_any(stored, figures)
+        masks = [compare_numbers(stored, op, v) for v in figures]
     return np.logical_or.reduce(masks) if masks else None
 
 
-def level_code(value: Scalar) -> int | None:
-    """Stored code of a severity given by name or code; None for what is no severity."""
+def level_code(value: Scalar) -> int | float | None:
+    """Number that severities are compared with: the code of a name, or a number as it is; None for neither."""
     if isinstance(value, str):
         return LEVELS.index(value.lower()) + 1 if value.lower() in LEVELS else None
-    return int(value) if is_number(value) and float(value).is_integer() else None
+    return value if is_number(value) else None
 
 
 def _elements(choice: Choice, name: str, test: Test) -> Mask:

@@ -9,9 +9,11 @@ from typing import Protocol
 from treering.storage.errors import QueryError
 
 from .aliases import fold_name
-from .ast import Name
-from .bound import BOutput, Column
+from .ast import Name, Query
+from .bound import BoundQuery, BOutput, Column
 from .levels import fold
+from .pieces import pieces_of
+from .walk import has_phrase, uses_meaning
 
 
 class Scope(Protocol):
@@ -27,10 +29,11 @@ class Scope(Protocol):
 
 
 class TableScope:
-    """Names of a stage after statistics: the columns of their table, by name with their type."""
+    """Names of a stage after statistics: the columns of their table by name."""
 
-    def __init__(self, columns: Mapping[str, str]) -> None:
+    def __init__(self, columns: Mapping[str, Column]) -> None:
         self._columns = columns
+        self.has_time = "ts" in columns and columns["ts"].type == "ts"
         self._by_fold = {fold(name): name for name in columns}
         self._by_target = {fold_name(name): name for name in columns}
 
@@ -45,15 +48,50 @@ class TableScope:
                 f"no column {name.text} in the statistics ({have}): filter events before the pipe",
                 position=name.position,
             )
-        return Column(found, (found,), self._columns[found])
+        return self._columns[found]
 
     def below(self, column: Column) -> tuple[str, ...]:
         """Nothing is nested in a table of statistics."""
         return ()
 
 
+def table_columns(stage: BoundQuery) -> dict[str, Column]:
+    """Columns of a table that a stage gives: its statistics, or what `fields` chose of an earlier table."""
+    if not stage.stats:
+        return {o.name: _in_pieces(o.name, o.column.type) for o in stage.fields}
+    columns = {"ts": Column("ts", ("ts",), "ts")} if stage.every_ns is not None else {}
+    columns |= {column.name: _in_pieces(column.name, column.type) for column in stage.by}
+    for stat in stage.stats:
+        same = stat.fn in ("min", "max") and stat.column is not None
+        of_type = stat.column.type if same and stat.column is not None else "number"
+        whole = Column(stat.name, (stat.name,), of_type)
+        columns[stat.name] = _in_pieces(stat.name, of_type) if of_type == "level" else whole
+    return columns
+
+
+def _in_pieces(name: str, type_: str) -> Column:
+    """A column that may hold several kinds, unless its type is of one alone."""
+    return Column(name, (name,) if type_ in ("ts", "bool", "text", "none") else pieces_of(name), type_)
+
+
+def check_table(query: Query, table: TableScope) -> None:
+    """Refuse what only events have. Raises QueryError."""
+    if uses_meaning(replace(query, then=None)):
+        raise QueryError(
+            "a table of statistics has no meaning to compare: put `~` and `like` before the pipe"
+        )
+    if has_phrase(query.where):
+        raise QueryError('a table of statistics has no message to search: write FIELD has "text"')
+    if table.has_time:
+        return
+    if query.time is not None:
+        raise QueryError("a table of statistics without `every` has no time: put the time before the pipe")
+    if query.every is not None:
+        raise QueryError("a table of statistics without `every` has no time to count by")
+
+
 class OutputScope:
-    """Names after `fields`: the chosen ones, by the names they were given."""
+    """Names of events after `fields`: the chosen ones, by the names they were given."""
 
     def __init__(self, outputs: tuple[BOutput, ...], below: Scope) -> None:
         self._outputs = outputs

@@ -34,6 +34,7 @@ def run_sql(snapshot: Snapshot, text: str) -> pa.Table:
     """
     import duckdb
 
+    _check_statement(text)
     rows = Rows.of([Choice(part, slice(0, part.n_rows)) for part in snapshot.parts])
     columns = view_columns(snapshot.parts)
     asked = columns if _wants_all(text) else [c for c in columns if _occurs(c.name, text)]
@@ -48,6 +49,23 @@ def run_sql(snapshot: Snapshot, text: str) -> pa.Table:
         raise QueryError(f"SQL: {str(error).strip()}") from None
     finally:
         connection.close()
+
+
+def _check_statement(text: str) -> None:
+    """Refuse what is no single question. Raises QueryError."""
+    import duckdb
+
+    try:
+        statements = duckdb.extract_statements(text)
+    except duckdb.Error as error:
+        raise QueryError(f"SQL: {str(error).strip()}") from None
+    if len(statements) != 1:
+        raise QueryError(f"SQL: one SELECT at a time, this is {len(statements) or 'no'} statements")
+    kind = statements[0].type
+    if kind not in (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.StatementType.MULTI):
+        raise QueryError(
+            f"SQL: only SELECT is answered, this is {kind.name}: the store is read, never changed"
+        )
 
 
 def view_columns(parts: Sequence[Part]) -> list[Column]:

@@ -16,9 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.indexer.decode import Decoder
-from treering.indexer.ingest import IngestOptions, IngestReport, ingest
-from treering.indexer.model import GIVEN, check_same_model, is_given
-from treering.storage.errors import ConfigError, ModelError, QueryError
+from treering.indexer.ingest import MAX_TOLD_REJECTS, IngestOptions, IngestReport, ingest, ingest_rows
+from treering.indexer.model import GIVEN, check_same_model, is_given, locate
+from treering.indexer.rows_in import is_rows
+from treering.indexer.times import zone
+from treering.storage.errors import ConfigError, ModelError, QueryError, TreeringError
 from treering.storage.rejects import Reject
 from treering.storage.ring import Ring
 from treering.storage.snapshot import Snapshot
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How far a long call is. stage: `read` or `embed`; done and total (None: not known) in `unit`."""
+    """How far a long call is. stage: `read`, `embed` or `fold`; done and total (None: not known) in `unit`."""
 
     stage: str
     done: int
@@ -58,7 +60,8 @@ class IngestSummary:
 
     accepted: events stored. joined: lines that continue another event. rejected: records kept aside with a reason.
     pending: texts that still wait for their vector. embedded: texts that went through the model; miss_share is
-    embedded / accepted. seconds: wall time; of it `read_s` until everything was acknowledged.
+    embedded / accepted. seconds: wall time; of it `read_s` until everything was acknowledged. rejects: the first
+    hundred of the rejected; `Store.rejects` gives all.
     """
 
     accepted: int = 0
@@ -85,6 +88,7 @@ class Store:
         self._model_name = model
         self._encoder: Any = None
         self._known: tuple[Any, Catalog] | None = None
+        self._is_closed = False
         self.path = Path(ring.path)
 
     def __enter__(self) -> Store:
@@ -93,13 +97,26 @@ class Store:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except TreeringError as failed:
+            if error is None:
+                raise
+            error.add_note(f"closing the store failed too: {failed}")  # the first failure is the one to see
 
     def close(self) -> None:
-        """Release the lock and the open files; a writer writes what is in memory as segments first."""
-        if self._writes:
-            self._ring.flush()
-        self._ring.close()
+        """Release the lock and the open files, whatever happens; a writer writes what is in memory first.
+
+        Twice is once. Raises StoreError where that last write fails: what was accepted is durable all the same.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            if self._writes and not self._ring.is_stopped:
+                self._ring.flush()
+        finally:
+            self._ring.close()
 
     # -- in -------------------------------------------------------------------------------------------------------
 
@@ -117,15 +134,19 @@ class Store:
         embed: bool = True,
         progress: Progress | None = None,
     ) -> IngestSummary:
-        """Take in paths, globs, folders, file objects, `-` (stdin), iterables of dicts, Arrow tables or frames.
+        """Take in paths, globs, folders, file objects, `-` (stdin), dicts, iterables of dicts, Arrow tables or frames.
 
-        Durable when it returns. embed: also wait until every text has its vector. Raises InputError when a source
-        cannot be read; single bad records are counted in the summary and kept (`rejects`).
+        Durable when it returns, and block by block before. What files hold is taken once (unless `again`);
+        rows and tables are new events each time. embed: also wait until every text has its vector. Raises
+        InputError when a source cannot be read; single bad records are counted in the summary and kept
+        (`rejects`).
         """
         started = time.monotonic()
         tables = [i for i in inputs if _is_table(i)]
-        rows = [i for i in inputs if _is_rows(i)]
-        files = [i for i in inputs if not _is_table(i) and not _is_rows(i)]
+        rows = [i for i in inputs if not _is_table(i) and is_rows(i)]
+        files = [i for i in inputs if not _is_table(i) and not is_rows(i)]
+        if embed and (files or rows) and not self._has_given_vectors():
+            locate(self._model_name)  # a model that is nowhere is said before anything is taken in
         options = IngestOptions(
             reader=reader,
             map=dict(map or {}),
@@ -141,12 +162,10 @@ class Store:
         if files:
             _add(summary, ingest(self._ring, files, options=options, progress=read))
         for one in rows:
-            _add(summary, ingest(self._ring, [_json_lines(one)], options=options, progress=read))
+            _add(summary, ingest_rows(self._ring, one, options=options, progress=read))
         for one in tables:
-            summary.accepted += self.append(one)
+            _add(summary, self._append_table(one, options))
         summary.read_s = time.monotonic() - started
-        if summary.rejected:
-            summary.rejects = list(self._ring.rejects())[-summary.rejected :]
         if embed:
             report = self.embed(progress=progress)
             summary.embedded = report.texts
@@ -157,22 +176,21 @@ class Store:
         return summary
 
     def append(self, data: Any, *, vector: str | None = None) -> int:
-        """Append an Arrow table or a frame; a column `vector` (or the one named) is taken as the events' embedding.
+        """Append an Arrow table, a frame, or dicts; a table's column `vector` is taken as the events' embedding.
 
-        Gives the number of events. Durable when it returns.
+        vector: another column of a table, or a key of dicts, that holds the embedding as a list of numbers. Gives
+        the number of events. Durable when it returns; a long table or stream is durable piece by piece.
         """
-        from treering.indexer.tables import table_batch, to_table
+        if _is_table(data) or not is_rows(data):
+            return self._append_table(data, IngestOptions(), vector).accepted
+        if vector is None:
+            return ingest_rows(self._ring, data).accepted
+        from treering.indexer.tables import row_tables
 
-        if _is_rows(data):
-            return self.ingest(data, embed=False).accepted
-        table = to_table(data)
-        if not table.num_rows:
-            return 0
-        batch, vectors = table_batch(table, first_seq=self._ring.next_seq, vector=vector)
-        if vectors is not None:
-            self._accept_vectors(vectors.exact.shape[1])
-        self._ring.append_columns(batch, vectors)
-        return batch.n_rows
+        accepted = 0
+        for table in row_tables(data, vector):
+            accepted += self._append_table(table, IngestOptions(), vector, first_row=accepted).accepted
+        return accepted
 
     def flush(self) -> None:
         """Write what is in memory as segments. Not needed for durability: what was accepted is durable already."""
@@ -183,7 +201,9 @@ class Store:
         from treering.indexer.fill import fill_ring
 
         self._ring.flush()
-        return fill_ring(self._ring, model=self._model_name, progress=_embedding(progress))
+        return fill_ring(
+            self._ring, model=self._model_name, progress=_embedding(progress), folding=_folding(progress)
+        )
 
     def rejects(self) -> Iterator[Reject]:
         """Records that no reader understood, with source, line and reason."""
@@ -236,6 +256,23 @@ class Store:
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
+    def _append_table(
+        self, data: Any, options: IngestOptions, vector: str | None = None, *, first_row: int = 0
+    ) -> IngestReport:
+        from treering.indexer.tables import TableOptions, table_batches, to_table
+
+        told = TableOptions(vector, options.map, zone(options.tz))
+        report, n_undated, n_future = IngestReport(), 0, 0
+        for part in table_batches(to_table(data), told, first_row=first_row):
+            if part.vectors is not None:
+                self._accept_vectors(part.vectors.exact.shape[1])
+            self._ring.append_columns(part.batch, part.vectors)
+            report.accepted += part.batch.n_rows
+            n_undated, n_future = n_undated + part.n_undated, n_future + part.n_future
+        report.sources = int(report.accepted > 0)
+        report.warn_of_times("table", n_undated=n_undated, n_future=n_future)
+        return report
+
     def _run(self, query: Any, params: Mapping[str, Any] | None, now: Any, *, raw_files: bool) -> Result:
         unbound = to_ast(query)
         snapshot = self._ring.snapshot()
@@ -279,6 +316,9 @@ class Store:
         ):
             known = self._known = (snapshot.parts, Catalog.of(snapshot.parts))
         return known[1]
+
+    def _has_given_vectors(self) -> bool:
+        return self._ring.model is not None and is_given(self._ring.model)
 
     def _embed_query(self, text: str) -> npt.NDArray[np.float32]:
         """Vector of a query text, by the model that the stored vectors were made with."""
@@ -343,12 +383,14 @@ def query_files(
     unbound = to_ast(query)
     place = tempfile.TemporaryDirectory(prefix="treering-")
     store = open_store(place.name, model=model)
+    given = (files,) if isinstance(files, (str, os.PathLike)) else tuple(files)
     try:
-        store.ingest(*files, embed=needs_vectors(unbound), progress=progress, **options)
+        summary = store.ingest(*given, embed=needs_vectors(unbound), progress=progress, **options)
         result = store._run(unbound, params, now, raw_files=True)
-    except BaseException:
-        store.close()
-        place.cleanup()
+        result.meta["ingest"] = summary
+    except BaseException as error:
+        with place:
+            store.__exit__(type(error), error, error.__traceback__)
         raise
     result.keep_alive(store, place)
     return result
@@ -397,25 +439,14 @@ def _embedding(progress: Progress | None) -> Callable[[int, int], None] | None:
     return lambda done, total: progress(Step("embed", done, total, "texts"))
 
 
+def _folding(progress: Progress | None) -> Callable[[int, int | None], None] | None:
+    if progress is None:
+        return None
+    return lambda done, total: progress(Step("fold", done, total, "segments"))
+
+
 def _is_table(one: Any) -> bool:
     return type(one).__module__.partition(".")[0] in ("pyarrow", "pandas", "polars")
-
-
-def _is_rows(one: Any) -> bool:
-    """Whether this is an iterable of dicts rather than a path or a file."""
-    if isinstance(one, (str, bytes, os.PathLike)) or hasattr(one, "read") or _is_table(one):
-        return False
-    return isinstance(one, Iterable)
-
-
-def _json_lines(rows: Iterable[Mapping[str, Any]]) -> Any:
-    """The rows as a stream of JSON lines, so that they take the same way as a file."""
-    import io
-
-    import orjson
-
-    lines = (orjson.dumps(dict(row), default=str, option=orjson.OPT_SERIALIZE_NUMPY) for row in rows)
-    return io.BytesIO(b"\n".join(lines))
 
 
 def _add(summary: IngestSummary, report: IngestReport) -> None:
@@ -426,3 +457,4 @@ def _add(summary: IngestSummary, report: IngestReport) -> None:
     summary.skipped += report.skipped_bytes
     summary.sources += report.sources
     summary.warnings += report.warnings
+    summary.rejects += report.rejects[: MAX_TOLD_REJECTS - len(summary.rejects)]

@@ -14,6 +14,9 @@ from treering.storage.postings import PartsTable
 from treering.storage.schema import LEVELS
 from treering.storage.tree import Tree
 
+from .bound import Column
+from .pieces import piece_name
+
 LEVEL_NAMES = pa.array(["", *LEVELS])
 """Name by stored code of a severity."""
 
@@ -21,16 +24,21 @@ LEVEL_NAMES = pa.array(["", *LEVELS])
 class TablePart:
     """An aggregate as a `Part`: columns by output name, no index, no vectors; seq is the row number.
 
-    Times of the column `ts` (bucket starts) are the event times where there is one, else all are zero.
+    outputs: the physical columns behind each name, where a column of several types has one for each. Times of
+    the column `ts` are the event times where it holds times (bucket starts), else all are zero.
     """
 
-    def __init__(self, table: pa.Table, kinds: Mapping[str, str]) -> None:
+    def __init__(
+        self, table: pa.Table, kinds: Mapping[str, str], outputs: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
         self._columns = {name: _flat(table.column(name)) for name in table.column_names}
         self._kinds = dict(kinds)
+        self._outputs = {n: (n,) for n in self._columns} if outputs is None else dict(outputs)
         self.id = "table"
         self.n_rows: int = table.num_rows
         self.pending = 0
         self.signals_pending = False
+        self.is_stored = False
         self.seq: Int64s = np.arange(self.n_rows, dtype=np.int64)
         self.ts: Int64s = self._times()
         self.t_min = int(self.ts.min()) if self.n_rows else 0
@@ -43,33 +51,52 @@ class TablePart:
         self.slices: Sequence[Slice] = (Slice(NO_SHARD, 0, self.n_rows),)
 
     def _times(self) -> Int64s:
-        if "ts" not in self._columns:
+        if self._kinds.get("ts") != "ts":
             return np.zeros(self.n_rows, np.int64)
         return np.asarray(self._columns["ts"].cast(pa.int64()).fill_null(0), np.int64)
 
     @property
     def names(self) -> list[str]:
         """Output names, in order."""
-        return list(self._columns)
+        return list(self._outputs)
 
-    @property
-    def kinds(self) -> Mapping[str, str]:
-        """Kind of each column (see `kinds.kind_of`)."""
-        return self._kinds
+    def column_of(self, name: str) -> Column:
+        """The column of an output name."""
+        physical = tuple(self._outputs[name])
+        return Column(name, physical, self.kind(name) if physical == (name,) else "mixed")
 
-    def table(self) -> pa.Table:
-        """The table as it is kept: severities by code."""
-        return pa.table(self._columns)
-
-    def shown(self) -> pa.Table:
-        """The table as it is shown: severities by name."""
-        return pa.table(
-            {n: LEVEL_NAMES.take(a) if self._kinds.get(n) == "level" else a for n, a in self._columns.items()}
+    def take(self, rows: npt.NDArray[np.intp] | slice) -> TablePart:
+        """The table with these rows only, in that order."""
+        table = pa.table(self._columns)
+        taken = (
+            table.slice(rows.start, rows.stop - rows.start)
+            if isinstance(rows, slice)
+            else table.take(pa.array(rows))
         )
+        return TablePart(taken, self._kinds, self._outputs)
+
+    def chosen(self, outputs: Mapping[str, Column]) -> TablePart:
+        """The table with these columns of it under new names; one that it lacks is null."""
+        columns: dict[str, pa.Array] = {}
+        kinds: dict[str, str] = {}
+        names: dict[str, list[str]] = {}
+        for name, column in outputs.items():
+            known = next((n for n in (column.name, *column.physical) if n in self._outputs), None)
+            held = () if known is None else self._outputs[known]
+            names[name] = [name if p == known else piece_name(name, self._kinds[p]) for p in held] or [name]
+            kinds |= dict(zip(names[name], (self.kind(p) for p in held), strict=False))
+            columns |= dict(zip(names[name], (self._columns[p] for p in held), strict=False))
+            columns.setdefault(names[name][0], pa.nulls(self.n_rows))
+        return TablePart(pa.table(columns), kinds, names)
+
+    def shown(self, name: str) -> pa.Array:
+        """A physical column as it is shown: severities by name."""
+        array = self._columns[name]
+        return LEVEL_NAMES.take(array) if self._kinds.get(name) == "level" else array
 
     def kind(self, name: str) -> str:
-        """What a column holds (see `kinds.kind_of`)."""
-        return "ts" if name == "ts" else self._kinds.get(name, "int" if name == "seq" else "text")
+        """What a physical column holds (see `kinds.kind_of`)."""
+        return self._kinds.get(name, {"ts": "ts", "seq": "int"}.get(name, "text"))
 
     @property
     def tree(self) -> Tree:

@@ -68,6 +68,12 @@ def decimal_test(op: str, value: int | float) -> Test:
     return lambda texts: compare_decimals(texts.to_pylist(), op, value)
 
 
+def decimals_test(values: Collection[int | float]) -> Test:
+    """Whole numbers of any size, as decimal text, equal to one of `values`."""
+    wanted = frozenset(values)  # Python hashes and compares int with float by value
+    return lambda texts: np.array([t is not None and int(t) in wanted for t in texts.to_pylist()], np.bool_)
+
+
 def regex_test(pattern: str) -> Test:
     r"""Values in which the pattern is found anywhere; RE2 syntax, linear time.
 

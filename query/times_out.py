@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from zoneinfo import ZoneInfo
+from datetime import UTC, datetime, tzinfo
 
 import numpy as np
 import numpy.typing as npt
+
+from .times import parse_zone
 
 Int64s = npt.NDArray[np.int64]
 
@@ -16,9 +17,9 @@ WHOLE = ".000000000"
 
 def format_times(ts_ns: Int64s, zone: str) -> list[str]:
     """RFC 3339 in UTC (`Z`) or with the zone's offset; whole seconds as such, others with nine digits."""
-    if zone == "UTC":
+    tz = parse_zone(zone)
+    if tz is UTC:
         return [text + "Z" for text in _digits(ts_ns)]
-    tz = ZoneInfo(zone)
     # Offsets change on whole minutes, so each minute is looked up once.
     minutes, at = np.unique(ts_ns // (60 * 10**9), return_inverse=True)
     offsets = np.array([_offset_minutes(int(m), tz) for m in minutes], np.int64)[at]
@@ -36,7 +37,7 @@ def _digits(ts_ns: Int64s) -> list[str]:
     return [text.removesuffix(WHOLE) for text in texts]
 
 
-def _offset_minutes(minute: int, tz: ZoneInfo) -> int:
+def _offset_minutes(minute: int, tz: tzinfo) -> int:
     offset = datetime.fromtimestamp(minute * 60, UTC).astimezone(tz).utcoffset()
     return 0 if offset is None else int(offset.total_seconds()) // 60
 

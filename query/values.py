@@ -14,6 +14,7 @@ from treering.storage.errors import QueryError
 from .ast import Param, Scalar, Value
 from .bound import BCompare, BCond, BIn, BOr, Column
 from .names import type_of
+from .pieces import severity_codes, type_of_piece
 from .times import epoch_ns, is_time
 
 TimeOf = Any
@@ -108,9 +109,9 @@ def _level(column: Column, op: str, value: Scalar, hints: list[str]) -> BCond:
     """A severity word compares by order; other words and numbers with what came in the record."""
     code = code_of_word(value) if isinstance(value, str) else 0
     if code:
-        return BCompare(replace(column, physical=("level",)), op, code)
+        return BCompare(replace(column, physical=severity_codes(column)), op, code)
     wanted = "text" if isinstance(value, str) else "number"
-    originals = tuple(p for p in column.physical if type_of(p) == wanted)
+    originals = tuple(p for p in column.physical if (type_of_piece(p) or type_of(p)) == wanted)
     if not originals or (wanted == "text" and op != "="):
         hints.append(
             f"{column.name} holds severities: compare it with trace, debug, info, warn, error or fatal, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .ast import And, Compare, Cond, Exists, Has, In, Matches, Name, Not, Or, Query, Similar
+from .ast import And, Compare, Cond, Exists, Has, In, Matches, Name, Not, Or, Phrase, Query, Similar
 
 
 def names_of(query: Query) -> set[str]:
@@ -16,6 +16,18 @@ def uses_meaning(query: Query) -> bool:
     """Whether any stage compares with a text or an event by meaning."""
     here = query.near is not None or query.like is not None or _has_similar(query.where)
     return here or (query.then is not None and uses_meaning(query.then))
+
+
+def has_phrase(cond: Cond | None) -> bool:
+    """Whether a condition searches for a bare phrase."""
+    match cond:
+        case Phrase():
+            return True
+        case Not():
+            return has_phrase(cond.item)
+        case And() | Or():
+            return any(has_phrase(item) for item in cond.items)
+    return False
 
 
 def _query_names(query: Query) -> Iterator[Name]:

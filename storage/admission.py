@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import pyarrow as pa
 
+from .agreement import kinds_of, plain_type
 from .batch import ColumnBatch
 from .errors import ConfigError
+from .residual import RESIDUAL
 from .schema import ARROW_TYPES, FIELDS, PATH_TYPES, split_physical
 
 _OWN_TYPES = {"ts_origin": pa.uint8(), "record": pa.binary()}
 """System columns whose type is not that of a field."""
 
-_NARROW = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
+KindOf = Callable[[str], pa.DataType | None]
+"""Gives the plain type that a column has in the store, None for one that it has not."""
 
 
-def check_table(batch: ColumnBatch) -> None:
+def check_table(batch: ColumnBatch, kind_of: KindOf) -> None:
     """Raise ConfigError, naming the column, unless this batch can lie in one segment with any other."""
-    for name, array in batch.columns.items():
-        if len(array) != batch.n_rows:
-            raise ConfigError(f"column {name}: {len(array)} values, the table has {batch.n_rows} rows")
-        allowed = _allowed(name)
-        if not pa.types.is_null(array.type) and _plain(array.type) not in allowed:
-            wanted = " or ".join(str(kind) for kind in allowed)
-            raise ConfigError(f"column {name}: is {array.type}, expected {wanted}; cast it")
+    check_columns(batch.columns, batch.n_rows, kind_of)
     ts = batch.columns.get("ts")
     if batch.n_rows and (ts is None or ts.null_count):
         raise ConfigError("column ts: missing or null in some rows; every event needs a time")
     if len(batch.template) != batch.n_rows:
         raise ConfigError(f"template: {len(batch.template)} keys, the table has {batch.n_rows} rows")
+
+
+def check_columns(columns: Mapping[str, pa.Array], n_rows: int, kind_of: KindOf) -> None:
+    """Raise ConfigError, naming the column, unless lengths and types fit names and what the store has."""
+    for name, array in columns.items():
+        if name == RESIDUAL:
+            raise ConfigError(f"column {name}: the store keeps this name for itself; take another")
+        if len(array) != n_rows:
+            raise ConfigError(f"column {name}: {len(array)} values, expected {n_rows}, one a row")
+        allowed = _allowed(name)
+        if not pa.types.is_null(array.type) and plain_type(array.type) not in allowed:
+            wanted = " or ".join(str(kind) for kind in allowed)
+            raise ConfigError(f"column {name}: is {array.type}, expected {wanted}; cast it")
+    for name, kind in kinds_of(columns).items():
+        known = kind_of(name) if len(_allowed(name)) > 1 else kind
+        if known not in (None, kind):
+            raise ConfigError(
+                f"column {name}: is {kind}, the store has it as {known}; cast it, or take another name"
+            )
 
 
 def _allowed(name: str) -> tuple[pa.DataType, ...]:
@@ -38,12 +56,3 @@ def _allowed(name: str) -> tuple[pa.DataType, ...]:
         return (ARROW_TYPES[FIELDS[name].type],)
     _, code = split_physical(name)
     return (PATH_TYPES[code],) if code in PATH_TYPES else (pa.float64(), pa.string())
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """Give the type behind a dictionary, 64-bit offsets or names of list items."""
-    if pa.types.is_dictionary(kind):
-        return _plain(kind.value_type)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(_plain(kind.value_type))
-    return _NARROW.get(kind, kind)

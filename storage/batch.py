@@ -111,7 +111,9 @@ class ColumnBatch:
 
     Always there: `ts` int64, `seq` int64, `ts_origin` uint8, `source` dictionary, `reader` dictionary,
     `source_offset` int64, `source_line` int64. `record` (binary) is the original record, absent where the columns
-    are the record (tables). template: key of the masked body of each row (zero: none).
+    are the record (tables). `~residual` (binary) holds original fields that too few rows have to be columns, a JSON
+    object a row (`docs/format/text.md`), absent where all are columns. template: key of the masked body of each row
+    (zero: none).
     """
 
     n_rows: int
@@ -132,7 +134,8 @@ class Vectors:
     key: `KEY` (u). exact: float16 (u, dim), unit length: the stored truth. heads: uint8 (u, layers * heads), attention
     entropy of each head in bits * 32 (0 where there are under 2 tokens). n_tokens: uint16 (u), without special
     tokens. head, second: uint8 (u), the last layer's sharpest and second sharpest head, calibrated (255: none).
-    qls: int8 (u, 136), quantised log-signature of the token path.
+    qls: int8 (u, 136), quantised log-signature of the token path. exemplar: int64 (u), sequence number of an event
+    whose text was embedded; -1 where none is known or the vector was given (the default: all -1).
     """
 
     key: Keys
@@ -142,6 +145,11 @@ class Vectors:
     head: UInt8s
     second: UInt8s
     qls: npt.NDArray[np.int8]
+    exemplar: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def __post_init__(self) -> None:
+        if not len(self.exemplar):
+            self.exemplar = np.full(len(self.key), -1, np.int64)
 
     def __len__(self) -> int:
         return len(self.key)
@@ -156,6 +164,7 @@ class Vectors:
             self.head[rows],
             self.second[rows],
             self.qls[rows],
+            self.exemplar[rows],
         )
 
 

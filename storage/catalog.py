@@ -15,7 +15,7 @@ from .layout import Layout
 from .ledger import Position
 from .listing import Listing, Rewrite, rewrite
 from .manifest import ListFile, Root, publish, read_root, root_path, stage
-from .meta import Json, SegmentMeta, StoredFile
+from .meta import Json, SegmentMeta, StoredFile, expect_members
 from .rejects import RejectFile
 
 
@@ -186,6 +186,7 @@ def _load_list(
     files: Files, directory: Path, kind: str, file: ListFile, of: type[S], old: Listing[S]
 ) -> Mapping[str, S]:
     body = unpack(kind, _read_checked(files, directory, file.file), str(directory / file.file.name))
+    expect_members(body, ("entries",), f"list {file.file.name}")
     fresh = {key: of.from_json(entry) for key, entry in body["entries"].items()}
     # What did not change stays the same object, so that what was opened for it stays open.
     return {key: old.entries[key] if old.entries.get(key) == entry else entry for key, entry in fresh.items()}

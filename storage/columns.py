@@ -1,4 +1,4 @@
-"""Columns of a part: joined from batches, equal ones found, placed hot (mapped) or cold (compressed)."""
+"""Columns of a part: equal ones found, placed hot (mapped) or cold (compressed); and views of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .errors import StoreError
 from .part import FieldStats
+from .residual import RESIDUAL, type_of, unpack_cells
 from .schema import split_physical
 
 SYSTEM_HOT = ("ts", "seq")
@@ -23,9 +23,6 @@ SYSTEM_COLD = ("ts_origin", "source_offset", "source_line")
 
 FREE_TEXTS = ("body", "prompt", "response", "context_hint")
 """Texts that people or programs write: short as they may be, they are no ids."""
-
-MAX_ORIGINAL = 512
-"""Original-field columns of a part; the rarest beyond go into one residual JSON column."""
 
 SHORT_TEXT_BYTES = 64
 """Texts of at most this mean length are worth a dictionary even when all differ (ids)."""
@@ -48,33 +45,16 @@ Rows = npt.NDArray[np.intp]
 class Placed:
     """The columns of a part: hot are numbers, bools and dictionary-coded texts (int32 codes), cold the rest.
 
-    Columns with equal values are one and the same array object. overflow: original fields beyond
-    MAX_ORIGINAL, all of them cold. fields: statistics of the columns that hold a value.
+    Columns with equal values are one and the same array object. residual: the original fields beyond
+    MAX_ORIGINAL, which are no columns, by row; None where there are none, overflow: their names. fields:
+    statistics of all that hold a value.
     """
 
     hot: dict[str, pa.Array]
     cold: dict[str, pa.Array]
+    residual: pa.Array | None
     overflow: frozenset[str]
     fields: dict[str, FieldStats]
-
-
-def join_columns(batches: Sequence[Mapping[str, pa.Array]], lengths: Sequence[int]) -> dict[str, pa.Array]:
-    """Put the columns of several batches one after the other; a batch that lacks a column gives nulls.
-
-    Columns without any value are left out, and equal columns become the same object. Raises StoreError where
-    two batches give a column different types.
-    """
-    names = sorted({name for batch in batches for name in batch})
-    joined: dict[str, pa.Array] = {}
-    seen: dict[tuple[int, ...], pa.Array] = {}
-    for name in names:
-        pieces = [batch.get(name) for batch in batches]
-        key = tuple(id(piece) for piece in pieces)
-        if key not in seen:
-            seen[key] = _join(name, pieces, lengths)
-        if seen[key].null_count < len(seen[key]) or name in SYSTEM_HOT:
-            joined[name] = seen[key]
-    return _same_objects(joined)
 
 
 def take_columns(columns: Mapping[str, pa.Array], rows: Rows | None) -> dict[str, pa.Array]:
@@ -91,8 +71,10 @@ def take_columns(columns: Mapping[str, pa.Array], rows: Rows | None) -> dict[str
 
 def place_columns(columns: Mapping[str, pa.Array], n_rows: int) -> Placed:
     """Decide for each column where it lies and how its texts are coded."""
+    residual = columns.get(RESIDUAL)
+    cells = {} if residual is None else unpack_cells(residual)
+    columns = {name: array for name, array in columns.items() if name != RESIDUAL}
     owners = find_owners(columns)
-    overflow = _overflow(columns, owners)
     hot: dict[str, pa.Array] = {}
     cold: dict[str, pa.Array] = {}
     fields: dict[str, FieldStats] = {}
@@ -100,14 +82,15 @@ def place_columns(columns: Mapping[str, pa.Array], n_rows: int) -> Placed:
         if name != owner:
             side = hot if owner in hot else cold
             side[name] = side[owner]
-        elif owner in overflow:
-            cold[name] = _plain(columns[name])
         else:
             array, is_hot = _place(name, columns[name], n_rows)
             (hot if is_hot else cold)[name] = array
         if n_rows:
             fields[name] = fields[owner] if name != owner else field_stats(columns[name])
-    return Placed(hot, cold, frozenset(n for n, owner in owners.items() if owner in overflow), fields)
+    fields |= {
+        name: field_stats(pa.array(values, type_of(name))) for name, (_, values) in sorted(cells.items())
+    }
+    return Placed(hot, cold, residual if cells else None, frozenset(cells), fields)
 
 
 def find_owners(columns: Mapping[str, pa.Array]) -> dict[str, str]:
@@ -117,12 +100,13 @@ def find_owners(columns: Mapping[str, pa.Array]) -> dict[str, str]:
     original paths; what is never searched comes last.
     """
     first: dict[int, str] = {}
-    for name in sorted(columns, key=_precedence):
+    for name in sorted(columns, key=precedence):
         first.setdefault(id(columns[name]), name)
     return {name: first[id(array)] for name, array in columns.items()}
 
 
-def _precedence(name: str) -> tuple[bool, bool, bool, str]:
+def precedence(name: str) -> tuple[bool, bool, bool, str]:
+    """Give the rank of a column among its equals, the owner first."""
     return name not in SYSTEM_HOT, name in SYSTEM_COLD, is_original(name), name
 
 
@@ -181,7 +165,7 @@ def concat(arrays: Sequence[pa.Array]) -> pa.Array:
     """Put arrays of one type one after the other, with 64-bit offsets where 32-bit ones are too short."""
     if len(arrays) == 1:
         return arrays[0]
-    wide = _wide_type(arrays[0].type)
+    wide = wide_type(arrays[0].type)
     if wide is not None and sum(_content_length(array) for array in arrays) > MAX_OFFSET:
         arrays = [array.cast(wide) for array in arrays]
     return pa.concat_arrays(arrays)
@@ -191,86 +175,6 @@ def shrink_codes(array: pa.DictionaryArray) -> pa.DictionaryArray:
     """Give a dictionary column with the narrowest code type that holds its codes."""
     narrow = _index_type(len(array.dictionary))
     return pa.DictionaryArray.from_arrays(array.indices.cast(narrow), array.dictionary)
-
-
-def _join(name: str, pieces: Sequence[pa.Array | None], lengths: Sequence[int]) -> pa.Array:
-    pieces = [_decode_numbers(piece) for piece in pieces]
-    given = [piece for piece in pieces if piece is not None and not pa.types.is_null(piece.type)]
-    if not given:
-        return pa.nulls(sum(lengths))
-    if any(pa.types.is_dictionary(piece.type) for piece in given):
-        return _join_coded(pieces, lengths)
-    kind = given[0].type
-    if wide := next((piece.type for piece in given if piece.type == _wide_type(kind)), None):
-        kind = wide
-    return concat([_as_type(name, piece, kind, n) for piece, n in zip(pieces, lengths, strict=True)])
-
-
-def _as_type(name: str, piece: pa.Array | None, kind: pa.DataType, length: int) -> pa.Array:
-    if piece is None or pa.types.is_null(piece.type):
-        return pa.nulls(length, kind)
-    if piece.type == kind:
-        return piece
-    if _wide_type(piece.type) == kind:
-        return piece.cast(kind)
-    raise StoreError(
-        f"column {name}: a batch has type {piece.type}, another {kind}; "
-        "give both the same type, or store them under two names"
-    )
-
-
-def _decode_numbers(piece: pa.Array | None) -> pa.Array | None:
-    """Decode a dictionary of anything but texts."""
-    if piece is None or not pa.types.is_dictionary(piece.type) or is_text(piece.type.value_type):
-        return piece
-    return piece.dictionary_decode()
-
-
-def _join_coded(pieces: Sequence[pa.Array | None], lengths: Sequence[int]) -> pa.Array:
-    kind = pa.dictionary(pa.int32(), pa.string())
-    coded = []
-    for piece, length in zip(pieces, lengths, strict=True):
-        if piece is None or pa.types.is_null(piece.type):
-            coded.append(pa.nulls(length, kind))
-        elif pa.types.is_dictionary(piece.type) and not piece.dictionary.null_count:
-            values = piece.dictionary.cast(pa.string())
-            coded.append(pa.DictionaryArray.from_arrays(piece.indices.cast(pa.int32()), values))
-        else:
-            coded.append(_plain(piece).cast(pa.string()).dictionary_encode())
-    chunks = pa.chunked_array(coded, kind).unify_dictionaries().chunks
-    indices = pa.concat_arrays([chunk.indices for chunk in chunks])
-    return pa.DictionaryArray.from_arrays(indices, chunks[0].dictionary)
-
-
-def _same_objects(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
-    kept: dict[tuple[object, ...], list[pa.Array]] = {}
-    for name in sorted(columns, key=_precedence):
-        array = columns[name]
-        rivals = kept.setdefault((str(array.type), array.null_count, array.nbytes), [])
-        same = next((rival for rival in rivals if rival is array or _equal(rival, array)), None)
-        if same is None:
-            rivals.append(array)
-        else:
-            columns[name] = same
-    return columns
-
-
-def _equal(first: pa.Array, second: pa.Array) -> bool:
-    # Bit by bit, so that NaN equals itself and -0.0 does not equal 0.0.
-    if pa.types.is_floating(first.type):
-        bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[first.type.bit_width]
-        first, second = first.view(bits), second.view(bits)
-    elif pa.types.is_nested(first.type):
-        return False
-    return bool(first.equals(second))
-
-
-def _overflow(columns: Mapping[str, pa.Array], owners: Mapping[str, str]) -> set[str]:
-    original = [name for name, owner in owners.items() if name == owner and is_original(name)]
-    if len(original) <= MAX_ORIGINAL:
-        return set()
-    commonest = sorted(original, key=lambda name: (columns[name].null_count, name))
-    return set(commonest[MAX_ORIGINAL:])
 
 
 def _place(name: str, array: pa.Array, n_rows: int) -> tuple[pa.Array, bool]:
@@ -300,7 +204,7 @@ def _place_text(name: str, array: pa.Array, limit: int) -> tuple[pa.Array, bool]
         pays = plain_bytes <= SHORT_TEXT_BYTES * n_values or DICTIONARY_GAIN * coded_bytes <= plain_bytes
     if pays and len(array) * _index_type(len(lengths)).bit_width <= 8 * limit:
         return coded, True
-    return _plain(array), False
+    return plain(array), False
 
 
 def _encode(array: pa.Array) -> pa.DictionaryArray | None:
@@ -327,7 +231,8 @@ def _valid_codes(array: pa.DictionaryArray) -> npt.NDArray[np.int32]:
     return codes[codes >= 0] if array.null_count else codes
 
 
-def _plain(array: pa.Array) -> pa.Array:
+def plain(array: pa.Array) -> pa.Array:
+    """Give a column without a dictionary."""
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
@@ -344,7 +249,8 @@ def _bits(buffer: pa.Buffer | None, array: pa.Array) -> Bools:
     return unpacked.view(np.bool_)
 
 
-def _wide_type(kind: pa.DataType) -> pa.DataType | None:
+def wide_type(kind: pa.DataType) -> pa.DataType | None:
+    """Give the same type with 64-bit offsets, None for one without offsets or that has them."""
     if pa.types.is_string(kind):
         return pa.large_string()
     if pa.types.is_binary(kind):

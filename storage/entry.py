@@ -181,14 +181,18 @@ def _decode_table(
 
 
 def _decode_vectors(widths: Json, buffers: Sequence[memoryview]) -> Vectors:
+    key = np.frombuffer(buffers[0], KEY)
+    n = len(
+        key
+    )  # not -1: vectors given with the events have no heads, and nothing can be divided by no width
     return Vectors(
-        key=np.frombuffer(buffers[0], KEY),
-        exact=np.frombuffer(buffers[1], "<f2").reshape(-1, widths["dim"]),
-        heads=np.frombuffer(buffers[2], "u1").reshape(-1, widths["heads"]),
+        key=key,
+        exact=np.frombuffer(buffers[1], "<f2").reshape(n, widths["dim"]),
+        heads=np.frombuffer(buffers[2], "u1").reshape(n, widths["heads"]),
         n_tokens=np.frombuffer(buffers[3], "<u2"),
         head=np.frombuffer(buffers[4], "u1"),
         second=np.frombuffer(buffers[5], "u1"),
-        qls=np.frombuffer(buffers[6], "i1").reshape(-1, widths["qls"]),
+        qls=np.frombuffer(buffers[6], "i1").reshape(n, widths["qls"]),
     )
 
 

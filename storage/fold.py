@@ -11,6 +11,9 @@ from .meta import SegmentMeta
 FOLD_ROWS = 1 << 20
 """A fold that joins cells has at most this many rows: a merge in memory, and a fair unit of parallel work."""
 
+FOLD_BYTES = 256 << 20
+"""Nor have its segments' files more bytes than this: long texts are in memory as a whole while they merge."""
+
 FOLD_LEVEL = 28
 """A fold never joins cells into one above this level: 2**48 ns, 3.3 days, the least that retention drops."""
 
@@ -31,18 +34,23 @@ def plan_folds(segments: Sequence[SegmentMeta]) -> list[Fold]:
     """Give what can be folded now; no segment stands in two folds.
 
     Finished segments of one generation come together if one cell of level <= FOLD_LEVEL with at most
-    FOLD_ROWS rows, or their own common cell, holds them.
+    FOLD_ROWS rows and FOLD_BYTES bytes of files, or their own common cell, holds them.
     """
     folds = []
     finished = sorted((s for s in segments if s.is_finished), key=lambda s: (s.t_min, s.id))
     for generation in sorted({s.generation for s in finished}):
-        least = 1 if generation == 0 else FAN_IN
         groups = _groups([s for s in finished if s.generation == generation])
-        folds += [_fold(group) for group in groups if len(group) >= least]
+        folds += [make_fold(group) for group in groups if len(group) >= least_fold(generation)]
     return folds
 
 
-def _fold(group: Sequence[SegmentMeta]) -> Fold:
+def least_fold(generation: int) -> int:
+    """Give from how many segments of a generation on a fold is worth while."""
+    return 1 if generation == 0 else FAN_IN
+
+
+def make_fold(group: Sequence[SegmentMeta]) -> Fold:
+    """Give the fold of some segments into the smallest cell that holds them."""
     level, cell = _cover(group)
     return Fold(level, cell, tuple(group))
 
@@ -54,7 +62,7 @@ def _groups(segments: list[SegmentMeta]) -> Iterator[list[SegmentMeta]]:
         if not group:
             continue
         level, cell = _cover(group)
-        if len(group) == 1 or (level <= FOLD_LEVEL and sum(s.n_rows for s in group) <= FOLD_ROWS):
+        if len(group) == 1 or (level <= FOLD_LEVEL and _fits(group)):
             yield group
             continue
         own = [s for s in group if (s.level, s.cell) == (level, cell)]
@@ -67,12 +75,16 @@ def _groups(segments: list[SegmentMeta]) -> Iterator[list[SegmentMeta]]:
 def _chunks(segments: list[SegmentMeta]) -> Iterator[list[SegmentMeta]]:
     chunk: list[SegmentMeta] = []
     for segment in segments:
-        if chunk and sum(s.n_rows for s in chunk) + segment.n_rows > FOLD_ROWS:
+        if chunk and not _fits([*chunk, segment]):
             yield chunk
             chunk = []
         chunk.append(segment)
     if chunk:
         yield chunk
+
+
+def _fits(group: Sequence[SegmentMeta]) -> bool:
+    return sum(s.n_rows for s in group) <= FOLD_ROWS and sum(s.n_bytes for s in group) <= FOLD_BYTES
 
 
 def _cover(group: Sequence[SegmentMeta]) -> tuple[int, int]:

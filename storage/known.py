@@ -93,7 +93,7 @@ class KnownVectors:
         for number in np.unique(source).tolist():
             mine = np.flatnonzero(source == number)
             held, rows = self._sources[number], row[mine]
-            for name in ("exact", "heads", "n_tokens", "head", "second", "qls"):
+            for name in ("exact", "heads", "n_tokens", "head", "second", "qls", "exemplar"):
                 getattr(gathered, name)[mine] = getattr(held, name)[rows]
         return gathered
 

@@ -48,7 +48,7 @@ def write_late(
     stored = write_lists(files, path, columns, kind="late", facts={"vectors": len(vectors)})
     files.fsync_dir(directory)
     stats = {name: field_stats(array) for name, array in sorted(signals.items())}
-    return LateFile(stored, len(vectors), {name: stat for name, stat in stats.items() if stat.n})
+    return LateFile(stored, len(vectors), stats)
 
 
 def read_late(files: Sequence[ArrowFile], n_rows: int) -> LateColumns:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .meta import Json
+from .meta import Json, expect_members
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,4 +34,5 @@ class Position:
     @classmethod
     def from_json(cls, obj: Json) -> Position:
         """Read what `to_json` gave."""
+        expect_members(obj, ("fingerprint", "name", "offset", "line", "digest"), "position")
         return cls(**obj)

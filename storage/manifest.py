@@ -13,7 +13,7 @@ from pathlib import Path
 
 from .document import pack, unpack
 from .files import Files, write_file
-from .meta import Json, StoredFile
+from .meta import Json, StoredFile, expect_members
 
 _NAME = re.compile(r"(\d{20})\.json")
 
@@ -32,7 +32,8 @@ class ListFile:
     @classmethod
     def from_json(cls, obj: Json) -> ListFile:
         """Read what `to_json` gave."""
-        return cls(StoredFile.from_json(obj), obj["n"])
+        expect_members(obj, ("name", "bytes", "crc32c", "n"), "list")
+        return cls(StoredFile(obj["name"], obj["bytes"], obj["crc32c"]), obj["n"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,8 @@ class Root:
 
     @classmethod
     def from_json(cls, obj: Json) -> Root:
-        """Read what `to_json` gave."""
+        """Read what `to_json` gave. Raises StoreError for what a later version of treering may have added."""
+        expect_members(obj, _MEMBERS, "root")
         return cls(
             version=obj["version"],
             epoch=obj["epoch"],
@@ -83,6 +85,9 @@ class Root:
             rejects=tuple(ListFile.from_json(f) for f in obj["rejects"]),
             model=None if obj["model"] is None else StoredFile.from_json(obj["model"]),
         )
+
+
+_MEMBERS = ("version", "epoch", "wal_floor", "next_seq", "segments", "ledger", "rejects", "model")
 
 
 def root_path(directory: Path, version: int) -> Path:

@@ -9,11 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .batch import ColumnBatch, Int32s, Keys, TextParts, Vectors
-from .columns import Placed, find_owners, join_columns, place_columns, take_columns
+from .batch import ColumnBatch, Int32s, Int64s, Keys, TextParts, Vectors
+from .columns import Placed, find_owners, place_columns, take_columns
+from .joining import join_columns
 from .part import FieldStats, Part, Postings, Slice, VectorTable
 from .patt import build_tree
 from .postings import PartsTable, index_keys, join_keys, join_parts, order_parts
+from .residual import RESIDUAL, Cells, column_of, unpack_cells
 from .rows import RowIndex, Rows
 from .shards import assign_shards, slices_of
 from .tree import Tree
@@ -55,6 +57,11 @@ class MemoryPart(Rows):
         self._template_keys = template_keys
         self._qls_scale = qls_scale
         self._signals_pending = signals_pending
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether this is a segment of the store: no, it is in memory."""
+        return False
 
     @property
     def pending(self) -> int:
@@ -104,6 +111,14 @@ class MemoryPart(Rows):
         """Give the distinct template keys, ascending by (hi, lo)."""
         return self._template_keys
 
+    def residual(self) -> pa.Array | None:
+        """Give the rarest original fields, a JSON object a row, None where there are none."""
+        return self.placed.residual
+
+    def overflow(self) -> frozenset[str]:
+        """Name the fields in `residual`."""
+        return self.placed.overflow
+
     def owners(self) -> Mapping[str, str]:
         """Name, for each column, the one of its equals that is stored."""
         return find_owners({**self.placed.hot, **self.placed.cold})
@@ -135,14 +150,19 @@ class MemoryPart(Rows):
             qls_scale=self._qls_scale,
         )
 
+    @cached_property
+    def _cells(self) -> Cells:
+        return {} if self.placed.residual is None else unpack_cells(self.placed.residual)
+
     def _hot(self) -> Mapping[str, pa.Array]:
         return self.placed.hot
 
     def _has_cold(self, name: str) -> bool:
-        return name in self.placed.cold
+        return name in self.placed.cold or name in self.placed.overflow
 
     def _cold(self, name: str, rows: RowIndex | None) -> pa.Array:
-        array = self.placed.cold[name]
+        is_rare = name in self.placed.overflow
+        array = column_of(self._cells, name, self.n_rows) if is_rare else self.placed.cold[name]
         return array if rows is None else array.take(pa.array(np.asarray(rows, np.int64)))
 
 
@@ -168,15 +188,17 @@ def build(
         have, known = np.zeros(len(keys), np.bool_), no_vectors(dim or 0)
     else:
         have, known = lookup(keys)
+    columns = join_columns([batch.columns for batch in batches], lengths)
+    first_seq = _first_seqs(columns, parts, vec, len(keys))
     return _assemble(
         part_id,
-        join_columns([batch.columns for batch in batches], lengths),
+        columns,
         sum(lengths),
         parts=parts,
         vec=vec,
         keys=keys,
         have=have,
-        make_vectors=lambda: make_table(keys, have, known),
+        make_vectors=lambda: make_table(keys, have, known, first_seq),
         template=join_keys([batch.template for batch in batches]),
         qls_scale=qls_scale,
         signals_pending=len(parts) > 0 if signals_pending is None else signals_pending,
@@ -282,6 +304,14 @@ def _assemble(
     )
 
 
+def _first_seqs(columns: Mapping[str, pa.Array], parts: TextParts, vec: Int32s, n_keys: int) -> Int64s:
+    """Give the lowest sequence number of the events that use each key."""
+    first = np.full(n_keys, np.iinfo(np.int64).max)
+    if n_keys:
+        np.minimum.at(first, vec, columns["seq"].to_numpy()[parts.row])
+    return first
+
+
 def _order(columns: Mapping[str, pa.Array], shard: npt.NDArray[np.uint16] | None) -> RowIndex | None:
     """Give the rows in (shard, ts, seq) order, or None where they lie so."""
     if "ts" not in columns:
@@ -304,11 +334,11 @@ def _columns_of(part: Part) -> dict[str, pa.Array]:
     """Give all columns of a part; equal ones as one object, so that they are found equal again at once."""
     if not isinstance(part, Rows):
         return {name: part.column(name) for name in ("ts", "seq", *part.fields)}
-    owners = part.owners()
-    read: dict[str, pa.Array] = {}
-    for owner in {owners.get(name, name) for name in ("ts", "seq", *part.fields)}:
-        read[owner] = part.raw(owner)
-    return {name: read[owners.get(name, name)] for name in ("ts", "seq", *part.fields)}
+    owners, residual, rare = part.owners(), part.residual(), part.overflow()
+    names = ["ts", "seq", *(name for name in part.fields if name not in rare)]
+    read = {owner: part.raw(owner) for owner in {owners.get(name, name) for name in names}}
+    columns = {name: read[owners.get(name, name)] for name in names}
+    return columns if residual is None else {**columns, RESIDUAL: residual}
 
 
 def _template_of(part: Part) -> Keys:

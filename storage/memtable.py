@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from .agreement import agreeing_runs
 from .batch import ColumnBatch, Decoder, RawBatch, Source
 from .entry import Entry
 from .ledger import Position
@@ -29,17 +31,21 @@ class Memtable:
     def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
         self._entries: list[tuple[int, Entry]] = []
+        # First sequence number of each part, and the part.
         self._parts: list[tuple[int, Part]] = []
+        self._positions: dict[str, Position] = {}
         self.n_rows = 0
 
     def add(self, number: int, entry: Entry) -> None:
         """Take an entry that stands in file `number` of the log."""
         self._entries.append((number, entry))
+        self._positions.update({p.fingerprint: p for p in entry.positions})
         self.n_rows += entry.n_rows
 
     def drop_below(self, number: int) -> None:
         """Forget entries of files of the log before `number`: they are in segments."""
         self._entries = [(n, entry) for n, entry in self._entries if n >= number]
+        self._positions = {p.fingerprint: p for entry in self.entries for p in entry.positions}
         self.n_rows = sum(entry.n_rows for _, entry in self._entries)
         self.forget_parts()
 
@@ -62,9 +68,10 @@ class Memtable:
         for entry in self.entries:
             yield from entry.rejects
 
-    def positions(self) -> dict[str, Position]:
-        """Give the last position of each source."""
-        return {p.fingerprint: p for entry in self.entries for p in entry.positions}
+    @property
+    def positions(self) -> Mapping[str, Position]:
+        """The last position of each source, by its fingerprint."""
+        return self._positions
 
     def batches(self, start: int = 0) -> list[ColumnBatch]:
         """Give the events as columns, from entry `start` on."""
@@ -72,17 +79,34 @@ class Memtable:
         return [self._decoded(entry) for _, entry in self._entries[start:] if entry.n_rows]
 
     def parts(self, build: Build) -> list[Part]:
-        """Give the events as parts."""
-        covered = sum(n for n, _ in self._parts)
-        n_new = sum(entry.n_rows for _, entry in self._entries[covered:])
+        """Give the events as parts, none of which holds batches that disagree about a type."""
+        start = self._uncovered()
+        n_new = self._end() - start
         while n_new and self._parts and self._parts[-1][1].n_rows < 2 * n_new:
-            n_entries, part = self._parts.pop()
-            n_new, covered = n_new + part.n_rows, covered - n_entries
+            start, part = self._parts.pop()
+            n_new += part.n_rows
         if n_new:
-            batches = self.batches(covered)
-            part = build(batches, f"wal-{self._entries[covered][1].first_seq}")
-            self._parts.append((len(self._entries) - covered, part))
+            for run in agreeing_runs(self.batches(self._entry_at(start))):
+                part = build(run, f"wal-{start}")
+                self._parts.append((start, part))
+                start += part.n_rows
         return [part for _, part in self._parts]
+
+    def _uncovered(self) -> int:
+        """Give the first sequence number that no part holds."""
+        if self._parts:
+            start, part = self._parts[-1]
+            return start + part.n_rows
+        return self._entries[0][1].first_seq if self._entries else 0
+
+    def _end(self) -> int:
+        last = self._entries[-1][1] if self._entries else None
+        return 0 if last is None else last.first_seq + last.n_rows
+
+    def _entry_at(self, seq: int) -> int:
+        # Joining moves entries, so that parts are kept by sequence number. No entry lies across the end of a
+        # part: its entries are decoded, and decoded entries are never joined.
+        return bisect_left(self._entries, seq, key=lambda pair: pair[1].first_seq)
 
     def _join_small(self, start: int) -> None:
         groups: list[tuple[int, list[Entry]]] = []

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from .errors import StoreError
 from .part import FieldStats, Slice
 
 Json = dict[str, Any]
 """An object of JSON values, as orjson reads and writes it."""
+
+
+def expect_members(obj: Json, names: Collection[str], what: str) -> None:
+    """Raise StoreError unless `obj` has these members and no others.
+
+    A member that is not known may say that events are gone: a reader that passed over it would show them.
+    """
+    if obj.keys() == set(names):
+        return
+    odd = sorted(obj.keys() ^ set(names))
+    raise StoreError(
+        f"{what} of the manifest: member {odd[0]!r} is {'unknown' if odd[0] in obj else 'missing'}; "
+        "use the treering version that wrote the store"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +42,7 @@ class StoredFile:
     @classmethod
     def from_json(cls, obj: Json) -> StoredFile:
         """Read what `to_json` gave."""
+        expect_members(obj, ("name", "bytes", "crc32c"), "file")
         return cls(obj["name"], obj["bytes"], obj["crc32c"])
 
 
@@ -34,8 +50,8 @@ class StoredFile:
 class LateFile:
     """A sidecar of a segment: vectors or signals that came after it was written.
 
-    n_vectors: vectors it holds. fields: statistics of the signal columns it holds; of two late files that
-    hold the same column, the later one counts.
+    n_vectors: vectors it holds. fields: statistics of the signal columns it holds, also of those without a
+    value; of two late files that hold the same column, the later one counts.
     """
 
     file: StoredFile
@@ -50,6 +66,7 @@ class LateFile:
     @classmethod
     def from_json(cls, obj: Json) -> LateFile:
         """Read what `to_json` gave."""
+        expect_members(obj, ("file", "n_vectors", "fields"), "late file")
         return cls(StoredFile.from_json(obj["file"]), obj["n_vectors"], _fields_from_json(obj["fields"]))
 
 
@@ -86,12 +103,22 @@ class SegmentMeta:
         """Whether neither vectors nor signals are still to come."""
         return self.pending == 0 and not self.signals_pending
 
+    @property
+    def n_bytes(self) -> int:
+        """Size of all its files, late ones included."""
+        return sum(file.n_bytes for file in self.files) + sum(late.file.n_bytes for late in self.late)
+
+    def has_field(self, name: str) -> bool:
+        """Whether a column, late ones included, holds a value."""
+        latest = next((late.fields[name] for late in reversed(self.late) if name in late.fields), None)
+        return name in self.fields if latest is None else latest.n > 0
+
     def all_fields(self) -> dict[str, FieldStats]:
-        """Give the statistics of all columns, late ones included."""
+        """Give the statistics of all columns that hold a value, late ones included."""
         merged = dict(self.fields)
         for late in self.late:
             merged.update(late.fields)
-        return merged
+        return {name: stats for name, stats in merged.items() if stats.n}
 
     def with_late(self, late: LateFile, *, pending: int, signals_pending: bool) -> SegmentMeta:
         """Give this meta with one more sidecar and what is still to come after it."""
@@ -113,11 +140,18 @@ class SegmentMeta:
             "signals_pending": self.signals_pending,
             "late": [f.to_json() for f in self.late],
             "generation": self.generation,
+            "deleted": None,
         }
 
     @classmethod
     def from_json(cls, obj: Json) -> SegmentMeta:
-        """Read what `to_json` gave."""
+        """Read what `to_json` gave. Raises StoreError for what a later version of treering may have added."""
+        expect_members(obj, _MEMBERS, "segment")
+        if obj["deleted"] is not None:
+            raise StoreError(
+                f"segment {obj['id']}: has deleted events, which this treering cannot leave out; "
+                "use the treering version that deleted them"
+            )
         return cls(
             id=obj["id"],
             level=obj["level"],
@@ -135,6 +169,13 @@ class SegmentMeta:
             late=tuple(LateFile.from_json(f) for f in obj["late"]),
             generation=obj["generation"],
         )
+
+
+_MEMBERS = (
+    *("id", "level", "cell", "n_rows", "t", "seq", "fields", "slices", "files", "pending", "signals_pending"),
+    *("late", "generation", "deleted"),
+)
+"""Members of a segment; `deleted` is null and kept for what names the events that are gone."""
 
 
 def _fields_to_json(fields: Mapping[str, FieldStats]) -> Json:

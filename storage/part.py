@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -48,7 +48,8 @@ class VectorTable:
     codes: int8 (u, width), width = dim rounded up to a multiple of 64, zero padded, C-contiguous.
     scale: float32 (u): exact ≈ codes * scale. err: float32 (u), the norm ‖exact − codes * scale‖, rounded up.
     exact: float16 (u, dim). have: bool (u), False where the vector is still to come.
-    heads, n_tokens, head, second, qls: as in `Vectors`.
+    heads, n_tokens, head, second, qls: as in `Vectors`. exemplar: int64 (u), as in `Vectors`; where the vector is
+    still to come, the lowest sequence number of the part's events with this text.
     """
 
     key: Keys
@@ -62,6 +63,11 @@ class VectorTable:
     head: UInt8s
     second: UInt8s
     qls: npt.NDArray[np.int8]
+    exemplar: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def __post_init__(self) -> None:
+        if not len(self.exemplar):
+            self.exemplar = np.full(len(self.key), -1, np.int64)
 
     def __len__(self) -> int:
         return len(self.key)
@@ -88,7 +94,15 @@ class Part(Protocol):
 
     @property
     def id(self) -> str:
-        """Name of the segment, or `memtable`."""
+        """Name of the segment's directory, or `wal-<seq>` with the first sequence number of a part of the log.
+
+        A name says nothing of where a part lies: ask `is_stored`.
+        """
+        ...
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether this is a segment of the store, and not events that only the log holds."""
         ...
 
     @property

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from .errors import DamageError
 from .files import Files, crc32c, write_file
-from .meta import Json, StoredFile
+from .meta import Json, StoredFile, expect_members
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class RejectFile:
     @classmethod
     def from_json(cls, obj: Json) -> RejectFile:
         """Read what `to_json` gave."""
+        expect_members(obj, ("file", "n"), "reject file")
         return cls(StoredFile.from_json(obj["file"]), obj["n"])
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .admission import check_table
+from .admission import check_columns, check_table
 from .batch import ColumnBatch, Decoder, Keys, ModelInfo, RawBatch, Vectors
 from .catalog import Change
 from .entry import Entry, numbered
@@ -37,7 +37,7 @@ FLUSH_BYTES = 16 << 20
 
 
 class Ring:
-    """A store that is open. Calls of several threads are done one after the other.
+    """A store that is open. Calls of several threads are done one after the other, but for `fold`.
 
     Writing (mode `w`): `append` as often as wanted; `flush` now and then (large logs flush by themselves);
     `unfinished`, `add_late`, `fold` when vectors come; `close`. Reading: `snapshot`, any time.
@@ -51,7 +51,7 @@ class Ring:
         self._view = view
         self._writer = writer
         self._flush_bytes = flush_bytes
-        self._mutex = threading.RLock()
+        self._mutex = threading.RLock() if writer is None else writer.mutex
         self._is_closed = False
 
     @classmethod
@@ -84,6 +84,11 @@ class Ring:
     def path(self) -> Path:
         """Directory of the store."""
         return self._layout.path
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a write failed so that every later one fails as well: only closing is left."""
+        return self._writer is not None and self._writer.is_stopped
 
     @property
     def next_seq(self) -> int:
@@ -125,13 +130,18 @@ class Ring:
         """Acknowledge a table and the vectors of its texts: durable on return, in one frame.
 
         The column `seq` is the store's own, whatever the batch says. Returns the first sequence number.
-        Raises ConfigError for a column that has not the type of its name, StoreError like `append`.
+        Raises ConfigError for a column that has not the type of its name or of the store's column of that
+        name, StoreError like `append`.
         """
         with self._mutex:
-            check_table(batch)
+            with as_store_error(self.path, "read it"):
+                check_table(batch, self._writing().view.kind_of)
             if vectors is not None and len(vectors):
                 self._check_dim(vectors.exact.shape[1])
             columns = numbered(batch, self.next_seq) if batch.n_rows else None
+            if vectors is not None:
+                # No event of the store was embedded for vectors that were given.
+                vectors = replace(vectors, exemplar=np.empty(0, np.int64)) if batch.n_rows else None
             return self._append(columns=columns, vectors=vectors, positions=tuple(positions))
 
     def flush(self) -> None:
@@ -155,25 +165,29 @@ class Ring:
     ) -> None:
         """Add vectors and signal columns (a value a row) to a segment; durable and visible on return.
 
-        signals_done: no more signals will come. Raises ConfigError for a segment that the store has not, or a
-        column of another length.
+        signals_done: no more signals will come. Raises ConfigError for a segment that the store has not, a
+        column of another length, or one of another type than the store's column of that name.
         """
         with self._mutex:
             writer = self._writing()
             meta = self._view.catalog.segments.entries.get(segment_id)
             if meta is None:
                 raise ConfigError(f"segment {segment_id}: the store has none such; take it from `unfinished`")
-            for name, array in (signals or {}).items():
-                if len(array) != meta.n_rows:
-                    raise ConfigError(f"signal {name}: {len(array)} values, segment has {meta.n_rows} rows")
+            with as_store_error(self.path, "read it"):
+                check_columns(signals or {}, meta.n_rows, self._view.kind_of)
             if vectors is not None and len(vectors):
                 self._check_dim(vectors.exact.shape[1])
             writer.add_late(meta, vectors=vectors, signals=signals, is_signals_done=signals_done)
 
     def fold(self) -> int:
-        """Rewrite finished young segments, ordered by shard and joined; give how many segments were made."""
+        """Rewrite finished young segments, ordered by shard and joined; give how many segments were made.
+
+        Other threads append and look meanwhile. Raises DamageError, once all others are folded, for a
+        segment whose files are not as written: it stays as it is.
+        """
         with self._mutex:
-            return self._writing().fold()
+            writer = self._writing()
+        return writer.fold()
 
     def lookup(self, keys: Keys) -> tuple[npt.NDArray[np.bool_], Vectors]:
         """Give which keys have a vector anywhere in the store, bool (n), and those vectors in key order."""
@@ -203,7 +217,7 @@ class Ring:
     def position(self, fingerprint: str) -> Position | None:
         """Give how far a source has been taken, None for an unknown one; for a reader, at its last look."""
         with self._mutex:
-            positions = self._view.memtable.positions()
+            positions = self._view.memtable.positions
             return positions.get(fingerprint) or self._view.catalog.ledger.entries.get(fingerprint)
 
     def snapshot(self) -> Snapshot:
@@ -240,9 +254,10 @@ class Ring:
     def close(self) -> None:
         """Let go of the store; twice is once. Nothing that was acknowledged waits for this."""
         with self._mutex:
-            if self._writer is not None and not self._is_closed:
-                self._writer.close()
+            writer = None if self._is_closed else self._writer
             self._is_closed = True
+        if writer is not None:
+            writer.close()
 
     def __enter__(self) -> Ring:
         return self

@@ -40,6 +40,11 @@ class Rows(ABC):
         return self._id
 
     @property
+    @abstractmethod
+    def is_stored(self) -> bool:
+        """Whether this is a segment of the store, and not events that only the log holds."""
+
+    @property
     def n_rows(self) -> int:
         """Number of events."""
         return self._n_rows
@@ -171,6 +176,14 @@ class Rows(ABC):
     def time_order(self) -> RowIndex | None:
         """Give the rows in (ts, seq) order, or None where they lie so."""
         return None if len(self._slices) <= 1 else np.lexsort((self.seq, self.ts))
+
+    @abstractmethod
+    def residual(self) -> pa.Array | None:
+        """Give the rarest original fields, a JSON object a row, None where there are none."""
+
+    @abstractmethod
+    def overflow(self) -> frozenset[str]:
+        """Name the fields in `residual`."""
 
     @abstractmethod
     def owners(self) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .agreement import agreeing_groups, kinds_of
 from .batch import ColumnBatch, ModelInfo
 from .cells import split_cells
 from .files import Files
@@ -33,15 +34,20 @@ def seal(
     model: ModelInfo | None,
     written: list[Path],
 ) -> list[SegmentMeta]:
-    """Write `batches` as segments, durable on return; `written` gets their directories as they are begun."""
+    """Write `batches` as segments, durable on return; `written` gets their directories as they are begun.
+
+    Batches that disagree about a column's type go into different segments.
+    """
     if not batches:
         return []
     qls_scale = None if model is None else model.qls_scale
     metas = []
-    for level, cell, part in _split(batches, lookup, dim=dim, qls_scale=qls_scale):
-        directory = layout.segment(part.id)
-        written.append(directory)
-        metas.append(write(files, directory, part, level=level, cell=cell))
+    for group in agreeing_groups([kinds_of(batch.columns) for batch in batches]):
+        agreeing = [batches[place] for place in group]
+        for level, cell, part in _split(agreeing, lookup, dim=dim, qls_scale=qls_scale):
+            directory = layout.segment(part.id)
+            written.append(directory)
+            metas.append(write(files, directory, part, level=level, cell=cell))
     files.fsync_dir(layout.segments)
     return metas
 

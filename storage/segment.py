@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from .agreement import Kinds, plain_type
 from .arrow_file import ArrowFile, damage, map_file, read_lists, verify_file, write_arrow, write_lists
 from .batch import KEY, Int32s, Int64s, Keys
 from .columns import find_owners, shrink_codes
@@ -94,6 +95,11 @@ class Segment(Rows):
             verify_file(self.directory / stored.name, self._maps[stored.name], stored)
 
     @property
+    def is_stored(self) -> bool:
+        """Whether this is a segment of the store: yes."""
+        return True
+
+    @property
     def t_min(self) -> int:
         """First event time."""
         return self.meta.t_min
@@ -168,6 +174,25 @@ class Segment(Rows):
         lists = self._lists
         offsets = flat_view(lists["template_offsets"], np.int64)
         return offsets, flat_view(lists["template_row"], np.int32)
+
+    def kind(self, name: str) -> pa.DataType:
+        """Give the plain type of a column, without reading its values. Raises KeyError."""
+        array = self._fields_hot.get(name)
+        if array is None and name not in self._text:
+            raise KeyError(self._lacks(name))
+        return plain_type(self._text.kind(name) if array is None else array.type)
+
+    def kinds(self) -> Kinds:
+        """Give the plain types of all columns that hold a value."""
+        return {name: self.kind(name) for name in self.fields}
+
+    def residual(self) -> pa.Array | None:
+        """Give the rarest original fields by row, None where there are none."""
+        return self._text.residual()
+
+    def overflow(self) -> frozenset[str]:
+        """Name the rarest original fields."""
+        return self._text.overflow
 
     def owners(self) -> Mapping[str, str]:
         """Name, for columns that equal another, that one."""

@@ -14,8 +14,7 @@ from .arrow_file import ArrowFile, damage, read_batch, write_arrow
 from .columns import Placed, concat, find_owners
 from .files import Files
 from .meta import StoredFile
-from .residual import pack_residual, unpack_residual
-from .schema import PATH_TYPES, split_physical
+from .residual import RESIDUAL, Cells, column_of, type_of, unpack_cells
 from .spans import cut_spans, find_spans
 
 BATCH_ROWS = 4096
@@ -29,23 +28,19 @@ MIN_BATCH_ROWS = 64
 KEPT_BYTES = 16 << 20
 """Decoded column batches that a segment keeps; the last one always, however long."""
 
-RESIDUAL = "~residual"
-"""Stored column of the rarest original fields."""
-
 Rows = npt.NDArray[np.intp]
 
 
 def write_text(files: Files, path: Path, placed: Placed, n_rows: int, *, compression: str) -> StoredFile:
     """Write the cold columns of a part."""
-    columns = {name: array for name, array in placed.cold.items() if name not in placed.overflow}
+    columns = placed.cold
     owners = find_owners(columns)
     stored = {name: array for name, array in columns.items() if owners[name] == name}
     spans = _span_columns(stored)
     if spans:
         stored = {**{name: array for name, array in stored.items() if name != "body"}, **spans}
-    if placed.overflow:
-        rare = {name: placed.cold[name] for name in sorted(placed.overflow)}
-        stored[RESIDUAL] = pack_residual(rare, n_rows)
+    if placed.residual is not None:
+        stored[RESIDUAL] = placed.residual
     batch_rows = _batch_rows(stored, n_rows)
     facts = {
         "rows": n_rows,
@@ -74,6 +69,7 @@ class TextFile:
         self._readers: dict[str, pa.ipc.RecordBatchFileReader] = {}
         self._kept: OrderedDict[tuple[str, int], pa.Array] = OrderedDict()
         self._kept_bytes = 0
+        self._cells: tuple[int, Cells] | None = None
         if file.schema.names and file.n_batches != -(-n_rows // self._batch_rows):
             raise damage(file.path, f"it has {file.n_batches} batches for {n_rows} rows")
 
@@ -91,14 +87,41 @@ class TextFile:
         name = self._aliases.get(name, name)
         if rows is None:
             pieces = [self._decode(name, number) for number in range(self._file.n_batches)]
-            return concat(pieces) if pieces else pa.array([], self._type(name))
+            return concat(pieces) if pieces else pa.array([], self.kind(name))
         return self._at(name, np.asarray(rows, np.int64))
+
+    def kind(self, name: str) -> pa.DataType:
+        """Give the type of a column."""
+        name = self._aliases.get(name, name)
+        if name in self._spans:
+            return pa.string()
+        if name in self._overflow:
+            return type_of(name)
+        return self._file.schema.field(name).type
+
+    def residual(self) -> pa.Array | None:
+        """Give the rarest original fields by row, None where there are none."""
+        return self.column(RESIDUAL, None) if self._overflow else None
+
+    @property
+    def overflow(self) -> frozenset[str]:
+        """Names of the rarest original fields."""
+        return self._overflow
+
+    def _cells_of(self, number: int) -> Cells:
+        # Whoever asks for one of the rarest fields asks for the others next.
+        if self._cells is None or self._cells[0] != number:
+            self._cells = (number, unpack_cells(self._kept_batch(RESIDUAL, number)))
+        return self._cells[1]
+
+    def _length(self, number: int) -> int:
+        return min(self._batch_rows, self._n_rows - number * self._batch_rows)
 
     def _at(self, name: str, rows: npt.NDArray[np.int64]) -> pa.Array:
         numbers, places = np.divmod(rows, self._batch_rows)
         wanted = np.unique(numbers)
         if not len(wanted):
-            return pa.array([], self._type(name))
+            return pa.array([], self.kind(name))
         if len(wanted) == 1:
             return self._kept_batch(name, int(wanted[0])).take(pa.array(places))
         order = np.argsort(numbers, kind="stable")
@@ -126,21 +149,14 @@ class TextFile:
             start, length = (self._decode(part, number) for part in _span_names(name))
             return cut_spans(self._kept_batch(self._spans[name], number), start, length)
         if name in self._overflow:
-            return unpack_residual(self._kept_batch(RESIDUAL, number), name, self._type(name))
+            return column_of(self._cells_of(number), name, self._length(number))
         if name not in self._readers:
             self._readers[name] = self._file.reader_of(name)
         array = read_batch(self._file.path, self._readers[name], number).column(0)
-        expected = min(self._batch_rows, self._n_rows - number * self._batch_rows)
+        expected = self._length(number)
         if len(array) != expected:
             raise damage(self._file.path, f"record batch {number} has {len(array)} rows, expected {expected}")
         return array
-
-    def _type(self, name: str) -> pa.DataType:
-        if name in self._spans:
-            return pa.string()
-        if name in self._overflow:
-            return PATH_TYPES[split_physical(name)[1]]
-        return self._file.schema.field(name).type
 
 
 def _span_columns(stored: Mapping[str, pa.Array]) -> dict[str, pa.Array]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .batch import KEY, Keys, Vectors
+from .batch import KEY, Int64s, Keys, Vectors
 from .part import VectorTable
 
 CODE_WIDTH = 64
@@ -49,9 +49,14 @@ def code_width(dim: int) -> int:
     return -(-dim // CODE_WIDTH) * CODE_WIDTH
 
 
-def make_table(keys: Keys, found: Bools, vectors: Vectors) -> VectorTable:
-    """Make the dictionary of `keys`: `vectors` are those of the found keys, in order; the rest is to come."""
+def make_table(keys: Keys, found: Bools, vectors: Vectors, first_seq: Int64s | None = None) -> VectorTable:
+    """Make the dictionary of `keys`: `vectors` are those of the found keys, in order; the rest is to come.
+
+    first_seq: int64 (u), the exemplar of each key that is not found.
+    """
     table = empty_table(keys, vectors.exact.shape[1], vectors.heads.shape[1], vectors.qls.shape[1])
+    if first_seq is not None:
+        table.exemplar[~found] = first_seq[~found]
     _fill(table, np.flatnonzero(found), vectors)
     return table
 
@@ -103,16 +108,25 @@ def add_late(table: VectorTable, late: Sequence[Vectors]) -> VectorTable:
 def merge_tables(keys: Keys, tables: Sequence[VectorTable]) -> VectorTable:
     """Give the dictionary of `keys` (sorted, distinct) with all that any table has; codes are copied."""
     known = [table for table in tables if table.have.any()]
-    if not known:
-        return empty_table(keys, 0, 0, 0)
-    first = known[0]
-    merged = empty_table(keys, first.exact.shape[1], first.heads.shape[1], first.qls.shape[1])
+    widths = (known[0].exact.shape[1], known[0].heads.shape[1], known[0].qls.shape[1]) if known else (0, 0, 0)
+    merged = empty_table(keys, *widths)
+    merged.exemplar = _lowest_exemplars(keys, tables)
     for table in known:
         rows = find_keys(keys, table.key)
         source = np.flatnonzero(table.have & (rows >= 0))
         for name in ("have", "codes", "scale", "err", "exact", *_SIDES):
             getattr(merged, name)[rows[source]] = getattr(table, name)[source]
     return merged
+
+
+def _lowest_exemplars(keys: Keys, tables: Sequence[VectorTable]) -> Int64s:
+    none = np.iinfo(np.int64).max
+    lowest = np.full(len(keys), none, np.int64)
+    for table in tables:
+        rows = find_keys(keys, table.key)
+        known = (rows >= 0) & (table.exemplar >= 0)
+        lowest[rows[known]] = np.minimum(lowest[rows[known]], table.exemplar[known])
+    return np.where(lowest == none, -1, lowest)
 
 
 def find_keys(keys: Keys, wanted: Keys) -> npt.NDArray[np.intp]:
@@ -147,6 +161,7 @@ def to_arrow(table: VectorTable) -> dict[str, pa.Array]:
         "head": pa.array(table.head),
         "second": pa.array(table.second),
         "qls": fixed_binary(table.qls),
+        "exemplar": pa.array(table.exemplar),
     }
 
 
@@ -164,6 +179,7 @@ def from_arrow(columns: dict[str, pa.Array]) -> VectorTable:
         head=flat_view(columns["head"], np.uint8),
         second=flat_view(columns["second"], np.uint8),
         qls=view_rows(columns["qls"], np.int8),
+        exemplar=flat_view(columns["exemplar"], np.int64),
     )
 
 
@@ -177,6 +193,7 @@ def vectors_to_arrow(vectors: Vectors) -> dict[str, pa.Array]:
         "head": pa.array(vectors.head),
         "second": pa.array(vectors.second),
         "qls": fixed_binary(vectors.qls),
+        "exemplar": pa.array(vectors.exemplar),
     }
 
 
@@ -190,6 +207,7 @@ def vectors_from_arrow(columns: dict[str, pa.Array]) -> Vectors:
         head=flat_view(columns["head"], np.uint8),
         second=flat_view(columns["second"], np.uint8),
         qls=view_rows(columns["qls"], np.int8),
+        exemplar=flat_view(columns["exemplar"], np.int64),
     )
 
 
@@ -226,11 +244,13 @@ def _fill(table: VectorTable, rows: npt.NDArray[np.intp], vectors: Vectors) -> N
     table.have[rows] = True
     for name in _SIDES:
         getattr(table, name)[rows] = getattr(vectors, name)
+    table.exemplar[rows] = np.where(vectors.exemplar >= 0, vectors.exemplar, table.exemplar[rows])
 
 
 def _widened(table: VectorTable, like: Vectors) -> VectorTable:
     # A dictionary without any vector does not know their dimensions yet.
     fresh = empty_table(table.key, like.exact.shape[1], like.heads.shape[1], like.qls.shape[1])
+    fresh.exemplar[:] = table.exemplar
     if table.have.any():
         for name in ("have", "codes", "scale", "err", "exact", *_SIDES):
             getattr(fresh, name)[:] = getattr(table, name)

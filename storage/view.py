@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from .agreement import plain_type
 from .batch import ColumnBatch, Decoder, Keys, Vectors
 from .catalog import Catalog, load
 from .entry import Entry
@@ -35,6 +37,7 @@ class View:
         self._layout = layout
         self._open: dict[str, Segment] = {}
         self._known: KnownVectors | None = None
+        self._kinds: dict[str, pa.DataType] = {}
         self._known_from: dict[str, SegmentMeta | Entry] = {}
         self.catalog = catalog
         self.memtable = Memtable(decoder)
@@ -128,6 +131,28 @@ class View:
         """Give which keys have a vector anywhere in the store, bool (n), and those vectors in key order."""
         return self._current_known().find(keys)
 
+    def kind_of(self, name: str) -> pa.DataType | None:
+        """Give the plain type of a column somewhere in the store, None where no event has it.
+
+        Records that nobody looked at are not decoded for this.
+        """
+        if name not in self._kinds:
+            kind = self._find_kind(name)
+            if kind is None:
+                return None
+            self._kinds[name] = kind
+        return self._kinds[name]
+
+    def _find_kind(self, name: str) -> pa.DataType | None:
+        for entry in self.memtable.entries:
+            array = None if entry.columns is None else entry.columns.columns.get(name)
+            if array is not None and array.null_count < len(array):
+                return plain_type(array.type)
+        for meta in self.catalog.segments.entries.values():
+            if meta.has_field(name):
+                return self.segment(meta).kind(name)
+        return None
+
     @property
     def dim(self) -> int | None:
         """Dimensions of the store's vectors, None while there is neither model nor vector."""
@@ -162,8 +187,15 @@ class View:
 
 
 def newest_version(files: Files, layout: Layout) -> int:
-    """Give the newest manifest version. Raises StoreError where there is none."""
+    """Give the newest manifest version. Raises StoreError where there is none, DamageError where there was one."""
     versions = root_versions(files, layout.manifest)
+    if (
+        not versions
+        and layout.manifest.is_dir()
+        and layout.segments.is_dir()
+        and files.listdir(layout.segments)
+    ):
+        raise DamageError(f"{layout.manifest}: no manifest, yet there are segments; restore it from a copy")
     if not versions:
         raise StoreError(f"{layout.path}: no treering store there; ingest something into it first")
     return versions[-1]

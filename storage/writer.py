@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from .agreement import agreeing_groups
 from .batch import Decoder, Vectors
 from .catalog import Change, Committer
 from .entry import Entry
-from .errors import StoreError
+from .errors import DamageError, StoreError
 from .files import Files, Lock, SyncError
-from .fold import Fold, plan_folds
+from .fold import Fold, least_fold, make_fold, plan_folds
 from .layout import Layout
 from .memory import merge
 from .meta import SegmentMeta
@@ -24,7 +26,7 @@ from .opening import open_catalog, take_lock
 from .rejects import RejectFile, write_rejects
 from .retired import Retired, leftovers
 from .seal import seal, segment_id
-from .segment import write, write_late
+from .segment import Segment, write, write_late
 from .vectors import find_keys
 from .view import View
 from .wal import WalWriter, make_frame, wal_path
@@ -37,7 +39,7 @@ class Writer:
 
     A call that fails with StoreError changed nothing, unless it asks to close the store: then what the disk
     holds is unknown (an fsync failed), every later call fails as well, and opening the store again gives all
-    that was acknowledged.
+    that was acknowledged. Callers hold `mutex`, but for `fold` and `close`, which take it themselves.
     """
 
     def __init__(self, files: Files, layout: Layout, decoder: Decoder, lock: Lock) -> None:
@@ -45,6 +47,9 @@ class Writer:
         self._layout = layout
         self._lock = lock
         self._failure: BaseException | None = None
+        self._is_closed = False
+        self._folding = threading.RLock()
+        self.mutex = threading.RLock()
         catalog = open_catalog(files, layout)
         self._committer = Committer(files, layout, catalog, epoch=catalog.root.epoch + 1)
         self._retired = Retired(files, layout)
@@ -63,6 +68,11 @@ class Writer:
         except BaseException:
             lock.release()
             raise
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a write failed so that every later one fails as well."""
+        return self._failure is not None
 
     @property
     def log_bytes(self) -> int:
@@ -93,7 +103,7 @@ class Writer:
             old = range(view.catalog.root.wal_floor, view.mark.number)
             change = Change(
                 put_segments=segments,
-                positions=tuple(view.memtable.positions().values()),
+                positions=tuple(view.memtable.positions.values()),
                 rejects=rejects,
                 wal_floor=view.mark.number,
                 next_seq=view.next_seq,
@@ -124,13 +134,21 @@ class Writer:
                 self._commit(Change(put_segments=[changed]), [])
 
     def fold(self) -> int:
-        """Rewrite finished segments until no fold is due; give how many segments were made."""
-        self._check_going()
-        n_made = 0
-        while folds := plan_folds(list(self.view.catalog.segments.entries.values())):
-            for fold in folds:
-                self._fold(fold)
-            n_made += len(folds)
+        """Rewrite finished segments until no fold is due; give how many segments were made.
+
+        Takes the mutex only to plan and to commit: appends, flushes and late files go on meanwhile, and a
+        fold whose segments changed is planned again. A segment whose files are not as written stays as it
+        is, and once all others are folded the first of these is raised as DamageError. Segments that
+        disagree about a column's type are folded apart.
+        """
+        n_made, left = 0, dict[str, DamageError | None]()
+        with self._folding:
+            while folds := self._due_folds(left):
+                for fold in folds:
+                    n_made += self._fold(fold, left)
+        for damage in left.values():
+            if damage is not None:
+                raise damage
         return n_made
 
     def commit(self, change: Change) -> None:
@@ -139,29 +157,77 @@ class Writer:
             self._commit(change, [])
 
     def close(self) -> None:
-        """Stop writing; nothing that was acknowledged waits for this."""
-        if self._failure is None:
-            self._retired.collect(self.view.catalog.root.version)
-        self._wal.close()
-        self._lock.release()
+        """Stop writing; nothing that was acknowledged waits for this. A fold that runs is given up."""
+        self._is_closed = True
+        with self._folding, self.mutex:
+            if self._failure is None:
+                self._retired.collect(self.view.catalog.root.version)
+            self._wal.close()
+            self._lock.release()
 
-    def _fold(self, fold: Fold) -> None:
-        model = self.view.catalog.model
-        with self._guard("fold") as written:
-            parts = [self.view.segment(meta) for meta in fold.segments]
+    def _due_folds(self, left: Collection[str]) -> list[Fold]:
+        with self.mutex:
+            self._check_going()
+            metas = self.view.catalog.segments.entries.values()
+            return plan_folds([meta for meta in metas if meta.id not in left])
+
+    def _fold(self, fold: Fold, left: dict[str, DamageError | None]) -> int:
+        """Fold what can be folded; `left` gets the segments that cannot, with what is wrong with them."""
+        damaged, sources = dict[str, DamageError | None](), list[Segment]()
+        for meta in fold.segments:
+            try:
+                sources += self._verified(meta)
+            except DamageError as error:
+                damaged[meta.id] = error
+        left.update(damaged)
+        if len(sources) < len(fold.segments):
+            return 0
+        n_made = 0
+        for group in agreeing_groups([source.kinds() for source in sources]):
+            members = [sources[place] for place in group]
+            if len(group) >= least_fold(members[0].meta.generation):
+                n_made += self._rewrite(members)
+            else:
+                left.update({source.id: None for source in members})
+        return n_made
+
+    def _verified(self, meta: SegmentMeta) -> list[Segment]:
+        """Give a segment whose bytes are those that were written; none where it changed meanwhile."""
+        with self._guard("fold", commits=False):
+            with self.mutex:
+                if not self._is_current(meta):
+                    return []
+                segment = self.view.segment(meta)
+            segment.verify()
+        return [segment]
+
+    def _rewrite(self, sources: Sequence[Segment]) -> int:
+        metas = [source.meta for source in sources]
+        fold, model = make_fold(metas), self.view.catalog.model
+        with self._guard("fold", commits=False) as written:
             qls_scale = None if model is None else model.qls_scale
-            merged = merge(parts, segment_id(fold.level, fold.cell), qls_scale=qls_scale)
+            merged = merge(sources, segment_id(fold.level, fold.cell), qls_scale=qls_scale)
             directory = self._layout.segment(merged.id)
             written.append(directory)
-            generation = 1 + max(meta.generation for meta in fold.segments)
+            generation = 1 + max(meta.generation for meta in metas)
             made = write(
                 self._files, directory, merged, level=fold.level, cell=fold.cell, generation=generation
             )
             self._files.fsync_dir(self._layout.segments)
-            gone = [meta.id for meta in fold.segments]
-            self._commit(
-                Change(put_segments=[made], drop_segments=gone), [self._layout.segment(name) for name in gone]
-            )
+        with self.mutex:
+            if self._is_closed or not all(map(self._is_current, metas)):
+                self._remove([directory])
+                return 0
+            with self._guard("fold") as written:
+                written.append(directory)
+                gone = [meta.id for meta in metas]
+                replaced = [self._layout.segment(name) for name in gone]
+                self._commit(Change(put_segments=[made], drop_segments=gone), replaced)
+        return 1
+
+    def _is_current(self, meta: SegmentMeta) -> bool:
+        # A sidecar that came meanwhile makes another object of it.
+        return self.view.catalog.segments.entries.get(meta.id) is meta
 
     def _write_rejects(self, written: list[Path]) -> Collection[RejectFile]:
         rejects = list(self.view.memtable.rejects())
@@ -189,23 +255,36 @@ class Writer:
         self._retired.collect(version)
 
     @contextmanager
-    def _guard(self, what: str) -> Iterator[list[Path]]:
-        """Give a list for the paths of new files, which are removed again if what they were for fails."""
+    def _guard(self, what: str, *, commits: bool = True) -> Iterator[list[Path]]:
+        """Give a list for the paths of new files, which are removed again if what they were for fails.
+
+        commits: the mutex is held, and the files stay where a commit named them before the failure.
+        """
         self._check_going()
         before, written = self._committer.catalog, list[Path]()
         try:
             yield written
         except BaseException as error:
-            if self._must_stop(error):
-                self._failure = error
-            elif self._committer.catalog is before:
-                self._retired.add([*written, *self._committer.written], 0)
-                self._retired.collect(before.root.version)
-            if isinstance(error, OSError) and not isinstance(error, StoreError):
-                raise StoreError(f"{self._layout.path}: {what} failed: {error}{self._outcome()}") from error
+            with self.mutex:
+                if self._must_stop(error):
+                    self._failure = error
+                elif not commits:
+                    self._remove(written)
+                elif self._committer.catalog is before:
+                    self._remove([*written, *self._committer.written])
+                if isinstance(error, OSError) and not isinstance(error, StoreError):
+                    raise StoreError(
+                        f"{self._layout.path}: {what} failed: {error}{self._outcome()}"
+                    ) from error
             raise
 
+    def _remove(self, written: Collection[Path]) -> None:
+        self._retired.add(written, 0)
+        self._retired.collect(self.view.catalog.root.version)
+
     def _check_going(self) -> None:
+        if self._is_closed:
+            raise StoreError(f"{self._layout.path}: is closed; open it again")
         if self._failure is not None:
             raise StoreError(
                 f"{self._layout.path}: stopped after {self._failure}; close the store and open it again"

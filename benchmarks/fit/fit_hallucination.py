@@ -18,7 +18,7 @@ from __future__ import annotations
 import csv
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -198,7 +198,7 @@ def uhgeval(data: Path) -> Iterator[Case]:
             yield Case("uhgeval_zh", row["id"], context, row["realContinuation"], is_bad=False)
 
 
-def cut(text: str, split: Callable[[str], list[tuple[int, int]]]) -> list[str]:
+def cut(text: str, split: Callable[[str], Iterable[tuple[int, int]]]) -> list[str]:
     pieces = [text[start:end].strip() for start, end in split(text)]
     return [piece for piece in pieces if piece][: grounding.MAX_SENTENCES]
 

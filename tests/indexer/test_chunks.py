@@ -1,10 +1,20 @@
+import tracemalloc
 from hashlib import blake2b
 from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treering.indexer.chunks import BUDGET, exact_key, fits, part_texts, split_chunks, split_sentences
+from treering.indexer.chunks import (
+    BUDGET,
+    MAX_CHUNKS,
+    embedded_chunks,
+    exact_key,
+    fits,
+    part_texts,
+    split_chunks,
+    split_sentences,
+)
 from treering.indexer.mask import mask_key
 
 _TEXT = st.one_of(
@@ -23,7 +33,7 @@ def _sentences(text: str) -> list[str]:
 @given(_TEXT)
 @settings(max_examples=100, deadline=None)
 def test_chunks_cover_the_text_overlap_and_keep_the_budget(text: str) -> None:
-    spans = split_chunks(text)
+    spans = list(split_chunks(text))
     assert (spans == []) == (text == "")
     reached = 0
     for (lo, hi), before in zip(spans, [(-1, 0), *spans[:-1]], strict=False):
@@ -34,7 +44,7 @@ def test_chunks_cover_the_text_overlap_and_keep_the_budget(text: str) -> None:
 
 
 def test_neighbours_share_about_a_seventh() -> None:
-    spans = split_chunks("The quick brown fox jumps over the lazy dog. " * 200)
+    spans = list(split_chunks("The quick brown fox jumps over the lazy dog. " * 200))
     shares = [a_hi - b_lo for (_, a_hi), (b_lo, _) in pairwise(spans)]
     assert len(spans) > 5
     assert all(80 <= share <= 160 for share in shares)
@@ -46,7 +56,7 @@ def test_chunks_end_at_sentence_ends() -> None:
 
 
 def test_chinese_chunks_hold_a_quarter_of_the_characters() -> None:
-    spans = split_chunks("天" * 1000)
+    spans = list(split_chunks("天" * 1000))
     assert max(hi - lo for lo, hi in spans) == BUDGET // 4
 
 
@@ -81,3 +91,22 @@ def test_long_bodies_are_keyed_chunk_by_chunk() -> None:
     parts = part_texts("body", text)
     assert [chunk for _, chunk in parts] == [text[lo:hi] for lo, hi in split_chunks(text)]
     assert all(key == exact_key(chunk) for key, chunk in parts)
+
+
+def test_the_chunks_of_a_huge_text_are_cut_only_as_far_as_they_are_wanted() -> None:
+    text = "A sentence of some words. " * 200_000
+    tracemalloc.start()
+    try:
+        parts = part_texts("body", text)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(parts) == MAX_CHUNKS
+    assert peak_bytes < len(text) // 4
+
+
+def test_blank_chunks_do_not_count() -> None:
+    text = "begin " + "\n" * 400 * BUDGET + "The end. " * 500
+    spans = list(embedded_chunks(text))
+    assert 5 < len(spans) < 10 and text[slice(*spans[1])].strip() and spans[-1][1] == len(text)
+    assert [chunk for _, chunk in part_texts("response", text)] == [text[lo:hi] for lo, hi in spans]

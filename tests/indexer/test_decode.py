@@ -9,15 +9,16 @@ import pyarrow as pa
 import pytest
 
 from tests.indexer.test_ingest import Recorder
-from treering.indexer.chunks import exact_key
+from treering.indexer import flatten
+from treering.indexer.chunks import MAX_CHUNKS, exact_key
 from treering.indexer.decode import Decoder
 from treering.indexer.ingest import ingest
 from treering.indexer.levels import code_of_word
 from treering.indexer.lines import RawRows
 from treering.indexer.mask import mask_key
-from treering.indexer.parts import MAX_CHUNKS
 from treering.storage.batch import PART_FIELDS, ColumnBatch, RawBatch, Source
 from treering.storage.errors import DamageError
+from treering.storage.residual import MAX_ORIGINAL, RESIDUAL, column_of, unpack_cells
 
 _DATA = Path(__file__).parents[2].parent / "shared" / "data"
 
@@ -105,6 +106,23 @@ def test_parts_have_one_primary_and_the_right_keys() -> None:
 def test_embedded_chunks_of_a_field_are_bounded() -> None:
     batch = Decoder()(_raw(json.dumps({"response": "word " * 200_000}).encode()), 0)
     assert len(batch.parts) == MAX_CHUNKS
+
+
+def test_a_huge_line_is_decoded_within_a_few_times_its_size() -> None:
+    import tracemalloc
+
+    line = b"ERROR 05-01 08:00:00 [a.py:1] " + b"some words of a line. " * 400_000
+    raw = _raw(line, reader="text", formats=["vllm"])
+    Decoder()(_raw(line[:5000], reader="text", formats=["vllm"]), 0)  # compiled kernels are not the line's
+    before = pa.total_allocated_bytes()
+    tracemalloc.start()
+    try:
+        batch = Decoder()(raw, 0)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(batch.parts) == MAX_CHUNKS and batch.columns["record"][0].as_py() == line
+    assert peak_bytes + pa.total_allocated_bytes() - before < 5 * len(line)
 
 
 def test_the_deepest_record_that_is_accepted_decodes() -> None:
@@ -199,3 +217,48 @@ def test_heads_of_a_layer_are_averaged() -> None:
     ]
     got = json_columns(records)["attention_entropy"].to_pylist()
     assert got == [[pytest.approx(0.3), pytest.approx(0.8)], [0.5, 0.7], None]
+
+
+def _wide_records() -> list[bytes]:
+    rare: list[dict[str, Any]] = [
+        {"model": "m1", "note": "rare text", "messages": [{"role": "user", "content": "hi"}]},
+        {"severity": "ERROR", "text7": "more", "list7": ["a", None]},
+        {
+            "hallucination_score": 0.25,
+            "gen_ai": {"evaluation": {"name": "Hallucination", "score": {"value": 0.5}}},
+        },
+        {"latency_ms": 12, "body": "own body"},
+        {"a": {"b": 1}, "a.b": 2, "empty": {}, "nan": float("nan"), "big": 2**70, "list": ["x", "y"]},
+    ]
+    common = {f"c{i}": f"word {i}" for i in range(6)}
+    records = [{**one, **common, f"new_{i}": i, f"say_{i}": f"says {i}"} for i, one in enumerate(rare * 3)]
+    return [json.dumps(record).encode() for record in records]
+
+
+def test_fields_beyond_the_cap_lie_in_the_residual_and_change_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    raw = _raw(*_wide_records())
+    whole = Decoder()(raw, 0)
+    assert RESIDUAL not in whole.columns
+    monkeypatch.setattr(flatten, "MAX_ORIGINAL", 6)
+    capped = Decoder()(raw, 0)
+    cells = unpack_cells(capped.columns.pop(RESIDUAL))
+    assert {"new_3#i", "say_3#s", "note#s"} <= cells.keys()
+    laid_out = {name: column_of(cells, name, raw.n_rows) for name in cells}
+    assert not laid_out.keys() & capped.columns.keys()
+    found = {**capped.columns, **laid_out}
+    assert {n: [repr(v) for v in a.to_pylist()] for n, a in found.items()} == {
+        n: [repr(v) for v in a.to_pylist()] for n, a in whole.columns.items()
+    }
+    np.testing.assert_array_equal(capped.parts.key, whole.parts.key)
+    np.testing.assert_array_equal(capped.template, whole.template)
+
+
+def test_thousands_of_distinct_keys_make_few_columns() -> None:
+    raw = _raw(*(json.dumps({"message": "done", f"key_{i}": i}).encode() for i in range(2000)))
+    batch = Decoder()(raw, 0)
+    assert len(batch.columns) < MAX_ORIGINAL + 20
+    cells = unpack_cells(batch.columns[RESIDUAL])
+    present = {name for name in batch.columns if name.startswith("key_")} | cells.keys()
+    assert present == {f"key_{i}#i" for i in range(2000)}

@@ -172,3 +172,15 @@ def test_hostile_files_are_read_or_rejected_never_fatal() -> None:
         data = path.read_bytes()
         records, rejects, _ = _read(data)
         assert len(records) + len(rejects) <= data.count(b"\n") + 1
+
+
+def test_the_lines_of_a_long_document_are_counted_on_from_record_to_record() -> None:
+    n = 20_000  # counted from the start each time, this takes a minute
+    data = b"[\n" + b",\n\n".join(b'{\n  "n": %d\n}' % i for i in range(n)) + b"\n]\n"
+    reader = JsonDocumentReader(Source("x", "json"), now_ns=0)
+    reader.feed(data)
+    batch = reader.finish()
+    assert batch.raw.line.tolist() == list(range(2, 2 + 4 * n, 4))
+    assert [data.count(b"\n", 0, at) + 1 for at in batch.raw.offset[-3:].tolist()] == batch.raw.line[
+        -3:
+    ].tolist()

@@ -54,6 +54,7 @@ class PlainPart:
     ) -> None:
         self.events = sorted(events, key=lambda e: (e.shard, e.ts, e.seq))
         self.id = part_id
+        self.is_stored = False
         self.n_rows = len(self.events)
         self.ts: Int64s = np.array([e.ts for e in self.events], np.int64)
         self.seq: Int64s = np.array([e.seq for e in self.events], np.int64)

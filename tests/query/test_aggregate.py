@@ -17,13 +17,16 @@ from tests.query.parts import Event, PlainPart, PlainSnapshot
 from tests.query.strategies import conditions, stores
 from treering.query import bound as b
 from treering.query.execute import execute
+from treering.query.pieces import pieces_of
 from treering.query.table_part import TablePart
 from treering.storage.errors import QueryError
+from treering.storage.schema import PATH_TYPES
 
 HOUR = 3600 * 10**9
 MODEL = b.Column("model", ("m#s", "request_model"), "text")
 TOKENS = b.Column("tokens", ("n#i", "input_tokens"), "number")
 SCORE = b.Column("score", ("score",), "number")
+N = b.Column("n", ("n",), "number")
 MIXED = b.Column("x", ("x#i", "x#f", "x#z", "x#s", "x#b"), "mixed")
 FNS = ["count", "sum", "avg", "min", "max", "stddev", "p50", "p99", "distinct"]
 
@@ -68,8 +71,10 @@ def _limit(values: list[float]) -> float:
 
 
 def same(found: Any, expected: Any) -> bool:
-    if expected is None or (isinstance(expected, float) and not math.isfinite(expected)):
-        return found is None  # answers hold what strict JSON can
+    if expected is None:
+        return found is None
+    if isinstance(expected, float) and not math.isfinite(expected):
+        return bool(found == ("NaN" if expected != expected else "Infinity" if expected > 0 else "-Infinity"))
     if isinstance(expected, int):
         return bool(found == expected)
     return found is not None and math.isclose(
@@ -131,7 +136,13 @@ def test_infinities_do_not_fail() -> None:
     events = [Event(0, 0, {"score": 1.0}), Event(1, 1, {"score": float("inf")})]
     stats = tuple(b.BStat(fn, SCORE, fn) for fn in FNS)
     row = one(execute(snapshot_of(*events), b.BoundQuery(stats=stats)))
-    assert (row["min"], row["max"], row["stddev"], row["count"], row["distinct"]) == (1.0, None, None, 2, 2)
+    assert (row["min"], row["max"], row["stddev"], row["count"], row["distinct"]) == (
+        *(1.0, "Infinity", None, 2, 2),
+    )
+    assert (row["sum"], row["p99"]) == ("Infinity", "Infinity")
+    low = execute(snapshot_of(Event(0, 0, {"score": -math.inf})), b.BoundQuery(stats=stats))
+    assert one(low)["min"] == "-Infinity"
+    assert low.to_arrow().column("min").to_pylist() == [-math.inf]
 
 
 def test_nothing_gives_null_and_count_zero() -> None:
@@ -157,12 +168,148 @@ def test_numbers_beyond_64_bits_count_in_statistics() -> None:
     }
 
 
-def test_groups_of_several_types_go_by_their_text() -> None:
-    values: list[dict[str, Any]] = [{"x#i": 7}, {"x#s": "high"}, {"x#b": True}, {"x#f": 0.5}, {}, {"x#i": 7}]
-    events = [Event(i, i, v) for i, v in enumerate(values)]
-    query = b.BoundQuery(stats=(b.BStat("count", None, "n"),), by=(MIXED,))
+VALUES: list[tuple[dict[str, Any], Any]] = [
+    ({"x#i": 7}, 7),
+    ({"x#f": 7.0}, 7),
+    ({"x#s": "7"}, "7"),
+    ({"x#f": 0.5}, 0.5),
+    ({"x#i": 0}, 0),
+    ({"x#f": 0.0}, 0),
+    ({"x#f": -0.0}, 0),
+    ({"x#i": 1}, 1),
+    ({"x#b": True}, True),
+    ({"x#s": "true"}, "true"),
+    ({"x#z": 2**70}, 2**70),
+    ({"x#f": 2.0**70}, 2**70),
+    ({"x#z": 2**70 + 1}, 2**70 + 1),
+    ({"x#s": str(2**70)}, str(2**70)),
+    ({"x#i": 2**53 + 1}, 2**53 + 1),
+    ({"x#f": 2.0**53}, 2.0**53),
+    ({"x#f": math.nan}, math.nan),
+    ({"x#f": math.inf}, math.inf),
+    ({"x#f": -math.inf}, -math.inf),
+    ({"x#s": "NaN"}, "NaN"),
+    ({"x#[i]": [1]}, [1]),
+    ({"x#[f]": [1.0]}, [1]),
+    ({"x#s": "[1]"}, "[1]"),
+    ({"x#o": True}, {}),
+    ({}, None),
+    ({}, None),
+]
+"""Values as stored, and the value of the group that they are in."""
+
+ANYTHING = b.Column("x", tuple(f"x#{code}" for code in PATH_TYPES), "mixed")
+GROUP = b.Column("x", pieces_of("x"), "mixed")
+COUNT = b.BStat("count", None, "n")
+
+
+ONE_TWICE: list[dict[str, Any]] = [{"x#i": 1}, {"x#s": "1"}, {"x#f": 1.0}]
+A_NUMBER_AND_A_TEXT: list[dict[str, Any]] = [{"x#i": 1}, {"x#s": "a"}, {}]
+
+
+def counted(values: list[Any]) -> list[tuple[str, int]]:
+    """How often each value stands in a list, told apart by type."""
+    found: dict[str, int] = defaultdict(int)
+    for value in values:
+        found[f"{type(value).__name__} {value}"] += 1
+    return sorted(found.items())
+
+
+def test_groups_go_by_the_equality_of_conditions_and_keep_their_type() -> None:
+    events = [Event(i, i, values) for i, (values, _) in enumerate(VALUES)]
+    query = b.BoundQuery(stats=(COUNT,), by=(ANYTHING,))
+    words = {math.inf: "Infinity", -math.inf: "-Infinity"}
     rows = execute(snapshot_of(*events), query).to_list()
-    assert {row["x"]: row["n"] for row in rows} == {"7": 2, "high": 1, "true": 1, "0.5": 1, None: 1}
+    spelt = [
+        "NaN" if group != group else words.get(group, group) if isinstance(group, float) else group
+        for _, group in VALUES
+    ]
+    assert len(rows) == len({f"{type(g)} {g}" for _, g in VALUES})
+    assert counted([row["x"] for row in rows for _ in range(row["n"])]) == counted(spelt)
+    assert rows[-1] == {"x": None, "n": 2}
+
+
+@pytest.mark.parametrize("literal", [7, 7.0, "7", 0, True, "true", 2**70, "NaN", math.inf, 2**53 + 1])
+def test_groups_can_be_compared_behind_a_pipe(literal: Any) -> None:
+    events = [Event(i, i, values) for i, (values, _) in enumerate(VALUES)]
+    where = b.BCompare(ANYTHING, "=", literal)
+    then = b.BoundQuery(where=b.BCompare(GROUP, "=", literal), stats=(b.BStat("sum", N, "s"),))
+    rows = execute(snapshot_of(*events), b.BoundQuery(stats=(COUNT,), by=(ANYTHING,), then=then))
+    expected = len(Naive(events, np.zeros((0, 64), np.float16)).matching(b.BoundQuery(where=where)))
+    assert one(rows) == {"s": expected} and expected
+
+
+def test_distinct_values_are_those_of_the_groups() -> None:
+    events = [Event(i, i, values) for i, (values, _) in enumerate(VALUES)]
+    query = b.BoundQuery(stats=(b.BStat("distinct", ANYTHING, "d"),))
+    # NaN and missing are no value.
+    assert one(execute(snapshot_of(*events), query)) == {"d": len({f"{type(g)} {g}" for _, g in VALUES}) - 2}
+
+
+def test_groups_of_one_type_have_one_zero_and_one_nan() -> None:
+    events = [Event(i, i, {"score": v}) for i, v in enumerate([0.0, -0.0, math.nan, math.nan, 1.5])]
+    query = b.BoundQuery(stats=(COUNT, b.BStat("distinct", SCORE, "d")), by=(SCORE,))
+    rows = execute(snapshot_of(*events), query).to_list()
+    assert rows == [
+        {"score": 0.0, "n": 2, "d": 1},
+        {"score": 1.5, "n": 1, "d": 1},
+        {"score": "NaN", "n": 2, "d": None},
+    ]
+    assert math.copysign(1, rows[0]["score"]) == 1
+
+
+def test_groups_of_several_types_go_through_buckets_and_new_names() -> None:
+    events = [Event(HOUR * h, h, v) for h, v in enumerate(ONE_TWICE)]
+    query = b.BoundQuery(stats=(COUNT,), by=(MIXED,), every_ns=HOUR)
+    rows = execute(snapshot_of(*events), query).to_list()
+    assert [(r["x"], r["n"]) for r in rows] == [(1, 1), ("1", 0), (1, 0), ("1", 1), (1, 1), ("1", 0)]
+    renamed = b.Column("y", pieces_of("y"), "mixed")
+    last = b.BoundQuery(where=b.BCompare(renamed, "=", "1"))
+    then = b.BoundQuery(fields=(b.BOutput(GROUP, "y"), b.BOutput(N, "m")), then=last)
+    chained = b.BoundQuery(stats=(COUNT,), by=(MIXED,), then=then)
+    assert execute(snapshot_of(*events), chained).to_list() == [{"y": "1", "m": 1}]
+
+
+def test_groups_of_several_types_are_text_in_arrow() -> None:
+    events = [Event(i, i, v) for i, v in enumerate(A_NUMBER_AND_A_TEXT)]
+    table = execute(snapshot_of(*events), b.BoundQuery(stats=(COUNT,), by=(MIXED,))).to_arrow()
+    assert table.to_pylist() == [{"x": "1", "n": 1}, {"x": "a", "n": 1}, {"x": None, "n": 1}]
+
+
+def test_severity_words_that_are_unknown_are_groups_of_their_own() -> None:
+    level = b.Column("level", ("level", "level#s"), "level")
+    events = [
+        Event(0, 0, {"level": 4, "level#s": "WARNING"}),
+        Event(1, 1, {"level#s": "weird"}),
+        Event(2, 2, {"level": 3, "level#s": "INFO"}),
+        Event(3, 3, {}),
+    ]
+    rows = execute(snapshot_of(*events), b.BoundQuery(stats=(COUNT,), by=(level,))).to_list()
+    assert [row["level"] for row in rows] == ["info", "warn", "weird", None]
+
+
+def test_names_that_users_give_never_meet_names_of_the_index() -> None:
+    events = [Event(5 * HOUR, 7, {"m#s": "a"}), Event(6 * HOUR, 8, {"m#s": "a"}), Event(9, 9, {"m#s": "b"})]
+    for name in ("seq", "ts", "g0", "s0", "b", "one", "count"):
+        query = b.BoundQuery(stats=(b.BStat("count", None, name),), by=(MODEL,))
+        assert execute(snapshot_of(*events), query).to_list() == [
+            {"model": "a", name: 2},
+            {"model": "b", name: 1},
+        ]
+        column = b.Column(name, (name,), "number")
+        then = b.BoundQuery(where=b.BCompare(column, "=", 2), order=(b.BSort(column, True),))
+        chained = b.BoundQuery(stats=query.stats, by=(MODEL,), then=then)
+        assert execute(snapshot_of(*events), chained).to_list() == [{"model": "a", name: 2}]
+    renamed = b.BoundQuery(fields=(b.BOutput(b.Column("model", ("model",), "text"), "ts"),))
+    query = b.BoundQuery(stats=(COUNT,), by=(MODEL,), then=renamed)
+    assert execute(snapshot_of(*events), query).to_list() == [{"ts": "a"}, {"ts": "b"}]
+
+
+@pytest.mark.parametrize(("zone", "start"), [("+08:00", "+08:00"), ("-03:30", "-03:30"), ("utc", "Z")])
+def test_buckets_take_a_zone_that_is_an_offset(zone: str, start: str) -> None:
+    query = b.BoundQuery(stats=(COUNT,), every_ns=24 * HOUR, tz=zone)
+    rows = execute(snapshot_of(Event(12 * HOUR, 0)), query).to_list()
+    assert rows == [{"ts": "1970-01-01T00:00:00" + start, "n": 1}]
 
 
 def test_groups_of_severity_come_in_its_order_and_can_be_compared_after() -> None:

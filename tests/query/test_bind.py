@@ -26,7 +26,7 @@ from treering.query.bound import (
     BStat,
     Column,
 )
-from treering.query.json_form import from_json
+from treering.query.json_form import from_json, read_json
 from treering.query.names import Catalog
 from treering.query.parse import parse
 from treering.storage.errors import QueryError
@@ -301,7 +301,7 @@ def test_statistics_are_named_as_written() -> None:
         BStat("p95", SCORE, "p95(score)"),
         BStat("avg", SCORE, "mean"),
     )
-    assert query.by == (MODEL, Column("level", ("level",), "level"))
+    assert query.by == (MODEL, Column("level", ("level", "level#i", "level#s"), "level"))
     assert query.every_ns == 300 * 10**9
     with pytest.raises(QueryError, match="called model"):
         bound("count as model by model")
@@ -363,3 +363,89 @@ def test_the_query_of_the_seed_runs_before_its_signals_exist() -> None:
     assert query.where == BCompare(Column("hallucination_rate", (), "none"), ">", 0.3)
     assert query.limit == 10 and not query.drop_missing
     assert len(query.hints) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'count by model | where ~ "x" > 0.5',
+        'count by model | ~ "x"',
+        'count by model | not ~ "x" > 0.5',
+        'count by model fields model | ~ "x"',
+        'count by model | like request_id:"chatcmpl-77"',
+    ],
+)
+def test_a_table_of_statistics_has_no_meaning(text: str) -> None:
+    with pytest.raises(QueryError, match="no meaning to compare"):
+        bound(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("count by model | last 5m", "no time"),
+        ("count by model | count every 1h", "no time"),
+        ('count by model | "x"', "no message"),
+    ],
+)
+def test_a_table_of_statistics_lacks_what_only_events_have(text: str, reason: str) -> None:
+    with pytest.raises(QueryError, match=reason):
+        bound(text)
+    assert bound("count every 1h | since 2026-05-01 count").then is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["count as ts every 1h", "count by ts every 1h", "count as model by model", "fields n as a, score as a"],
+)
+def test_two_columns_of_one_name_are_refused(text: str) -> None:
+    with pytest.raises(QueryError, match="two columns would be called"):
+        bound(text)
+
+
+def test_a_name_that_a_piece_of_a_column_has_is_refused() -> None:
+    with pytest.raises(QueryError, match="no column can be called"):
+        bound("count as `mix\0int` by mix")
+
+
+def test_repeated_conditions_are_asked_once() -> None:
+    n, mix = Column("n", ("n#i",), "number"), Column("mix", ("mix#f", "mix#s"), "mixed")
+    assert where(" or ".join(["n = 1"] * 50)) == BCompare(n, "=", 1)
+    assert where("n = 1 or n = 2 or (n in (3, 1) or n = 2.0)") == BIn(n, (1, 2, 3))
+    assert where("n != 1 and n != 2 and n not in (3, 1)") == BNot(BIn(n, (1, 2, 3)))
+    assert where("n = 1 and n = 2") == BAnd((BCompare(n, "=", 1), BCompare(n, "=", 2)))
+    assert where("n != 1 or n != 2") == BOr((BNot(BCompare(n, "=", 1)), BNot(BCompare(n, "=", 2))))
+    assert where("n > 1 or n > 1") == BCompare(n, ">", 1)
+    assert where('mix = 1 or mix = true or mix = "1"') == BIn(mix, (1, True, "1"))
+    assert where("score > 0 or n = 1 or score > 0.0 or n = 2") == BOr(
+        (BCompare(SCORE, ">", 0), BIn(n, (1, 2)))
+    )
+    assert isinstance(where('~ "x" > 0.5 and ~ "x" > 0.5'), BSimilar)
+
+
+@pytest.mark.parametrize("given", [5, 2**70, None, True, b"x", {"a": 1}, 1.5])
+def test_what_is_no_meaning_is_told_by_its_name(given: Any) -> None:
+    with pytest.raises(QueryError, match=r"\$v is .*takes a text or a vector"):
+        bound("~ $v", {"v": given})
+
+
+@pytest.mark.parametrize("given", [[1e300, 1.0], [float("nan")], [1.0, float("inf")], [-1e39]])
+def test_vectors_that_are_not_finite_are_told_by_their_name(given: list[float]) -> None:
+    with pytest.raises(QueryError, match=r"\$v holds NaN, an infinity or a number beyond float32"):
+        bound("~ $v", {"v": given})
+
+
+def test_long_vectors_keep_their_direction() -> None:
+    near = bound("~ $v", {"v": [3e38, 3e38]}).near
+    assert near is not None and near.vector.tolist() == pytest.approx([0.5**0.5, 0.5**0.5])
+
+
+def test_deep_json_is_refused_before_it_overflows() -> None:
+    for depth in (101, 3000, 100_000):
+        text = '{"filter": ' + '{"not": ' * depth + '{"n": 1}' + "}" * depth + "}"
+        with pytest.raises(QueryError, match="nest deeper than 100"):
+            from_json(read_json(text))
+    with pytest.raises(QueryError, match="not JSON"):
+        read_json('{"filter": ')
+    with pytest.raises(QueryError, match="not JSON"):
+        read_json("1" * 5000)

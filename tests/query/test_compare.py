@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.naive.execute import OPS
-from treering.query.compare import compare_decimals, compare_numbers
+from treering.query.compare import compare_decimals, compare_numbers, equal_any
 
 EDGES = [2**53, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 2**63, 2**64 + 1, 10**400, -(10**400), 0, 1]
 LITERALS = st.one_of(
@@ -51,3 +51,15 @@ def test_numbers_of_any_size_compare_exactly(values: list[int | None], op: str, 
     texts = [None if v is None else str(v) for v in values]
     expected = [v is not None and OPS[op](v, literal) for v in values]
     assert compare_decimals(texts, op, literal).tolist() == expected
+
+
+@given(
+    st.lists(st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-3, 3)), max_size=8),
+    st.lists(
+        st.one_of(st.integers(-(2**65), 2**65), st.integers(-3, 3), st.floats(allow_nan=False)), max_size=8
+    ),
+)
+def test_a_set_of_numbers_equals_exactly(values: list[int], literals: list[int | float]) -> None:
+    assert equal_any(np.array(values, np.int64), literals).tolist() == [v in literals for v in values]
+    floats = [float(v) for v in values] + [float("nan"), float("inf"), -0.0]
+    assert equal_any(np.array(floats), literals).tolist() == [f in literals for f in floats]

@@ -55,6 +55,13 @@ def test_a_path_brings_the_canonical_field_that_it_feeds() -> None:
     assert resolve(stored, "`model`").physical == ("model#s",)
 
 
+def test_a_stored_message_is_not_mixed_with_bodies_made_of_other_fields() -> None:
+    stored = catalog("message#s", "body")
+    assert resolve(stored, "message").physical == ("message#s",)
+    assert resolve(stored, "body").physical == ("body",)
+    assert resolve(catalog("body"), "message").physical == ("body",)
+
+
 def test_a_field_in_another_unit_stands_alone() -> None:
     stored = catalog("latency_ms#i", "e2e_latency_s")
     assert resolve(stored, "latency_ms").physical == ("latency_ms#i",)
@@ -164,7 +171,8 @@ def test_parts_are_put_together_without_reading_them() -> None:
 
 
 def test_behind_statistics_only_their_columns_have_names() -> None:
-    table = TableScope({"ts": "ts", "model": "text", "count": "number", "p95(x)": "number"})
+    types = {"ts": "ts", "model": "text", "count": "number", "p95(x)": "number"}
+    table = TableScope({name: Column(name, (name,), kind) for name, kind in types.items()})
     assert table.resolve(Name("count", True)) == Column("count", ("count",), "number")
     assert table.resolve(Name("Model")) == Column("model", ("model",), "text")
     with pytest.raises(QueryError, match=r"ts, model, count, p95\(x\)"):

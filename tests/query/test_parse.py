@@ -30,7 +30,9 @@ from treering.query.ast import (
     Sort,
     Stat,
 )
+from treering.query.json_form import from_json
 from treering.query.parse import MAX_LENGTH, grammar, parse
+from treering.query.text_form import to_text
 from treering.storage.errors import QueryError
 
 A, B, C = Name("a"), Name("b"), Name("c")
@@ -315,3 +317,28 @@ def test_depth_has_a_limit_and_brackets_alone_are_no_depth() -> None:
     assert parse("(" * 5000 + "a = 1" + ")" * 5000) == Query(where=equal("a", 1))
     with pytest.raises(QueryError, match="deeper than 100"):
         parse("not (a = 1 and " * 120 + "b = 1" + ")" * 120)
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("* fields id", "fields id"),
+        ("* sort by id", "sort by id"),
+        ("* top 5 by x", "top 5 by x"),
+        ("* count by m", "count by m"),
+        ("where * and a = 1", "a = 1"),
+        ("last 1h *", "last 1h"),
+        ("* | count", "count"),
+    ],
+)
+def test_every_event_may_stand_beside_other_parts(text: str, same: str) -> None:
+    assert parse(text) == parse(same)
+
+
+def test_the_empty_name_is_two_backticks() -> None:
+    assert parse('`` = "x"') == Query(where=Compare(Name("", True), "=", "x"))
+    assert parse("```a`` b` exists and ```` exists") == Query(
+        where=And((Exists(Name("`a` b", True)), Exists(Name("`", True))))
+    )
+    assert to_text(parse("count by ``")) == "count by ``"
+    assert from_json({"filter": {"``": "x"}}) == parse('`` = "x"')

@@ -57,6 +57,31 @@ def test_pruned_scan_equals_full_scan(data: st.DataObject) -> None:
 
 
 @MANY
+@given(
+    st.lists(st.one_of(st.none(), st.integers(-200, 200), st.sampled_from(["a", True, 0.5])), max_size=20),
+    st.sets(st.integers(-300, 300), min_size=prune.MANY + 1, max_size=prune.MANY + 9),
+    st.lists(st.sampled_from(["a", True, 0.5]), max_size=2),
+)
+def test_a_long_list_of_values_is_pruned_without_loss(
+    stored: list[object], few: set[int], more: list[object]
+) -> None:
+    code = {int: "x#i", str: "x#s", bool: "x#b", float: "x#f"}
+    events = [Event(i, i, {} if v is None else {code[type(v)]: v}) for i, v in enumerate(stored)]
+    part = PlainPart(events)
+    column = b.Column("x", ("x#i", "x#f", "x#s", "x#b"), "mixed")
+    where = b.BIn(column, (*sorted(few), *more))  # type: ignore[arg-type]
+    expected = full_scan(part, where, None, None)
+    one = candidates(part, where, None, None, leaf_share=1.0)
+    kept = set() if one is None else set(one.choice.where(matching(where, one.choice)).row_ids().tolist())
+    assert kept == expected
+    assert expected == {i for i, v in enumerate(stored) if _is_one_of(v, (*few, *more))}
+
+
+def _is_one_of(value: object, wanted: tuple[object, ...]) -> bool:
+    return any(value == w and isinstance(value, bool) == isinstance(w, bool) for w in wanted)
+
+
+@MANY
 @given(st.data())
 def test_part_answers_hold_for_every_row(data: st.DataObject) -> None:
     snapshot, _, vectors = data.draw(stores(max_events=6))

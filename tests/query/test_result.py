@@ -131,6 +131,28 @@ def test_times_carry_the_offset_of_the_zone() -> None:
     assert format_times(times[1:], "America/New_York") == ["2026-05-01T04:00:00.000000001-04:00"]
 
 
+def test_times_carry_a_plain_offset() -> None:
+    times = np.array([0], np.int64)
+    assert format_times(times, "+08:00") == ["1970-01-01T08:00:00+08:00"]
+    assert format_times(times, "-03:30") == ["1969-12-31T20:30:00-03:30"]
+    assert format_times(times, "utc") == ["1970-01-01T00:00:00Z"]
+
+
+def test_arrow_keeps_nan_and_infinity_that_json_cannot_hold() -> None:
+    result = of_records(
+        b'{"a":NaN,"l":[1.5,NaN]}', b'{"a":-Infinity}', b'{"a":1e999}', b'{"a":null}', b'{"a":0.5}'
+    )
+    found = result.to_arrow()
+    assert [str(v) for v in found.column("a").to_pylist()] == ["nan", "-inf", "inf", "None", "0.5"]
+    assert str(found.column("l").to_pylist()[0]) == "[1.5, nan]"
+    assert [row["a"] for row in result] == [None, None, None, None, 0.5]
+    table = execute(
+        PlainSnapshot([PlainPart([Event(0, 0, {"a#f": float("inf")}), Event(1, 1, {"a#f": float("nan")})])]),
+        b.BoundQuery(),
+    ).to_arrow()
+    assert [str(v) for v in table.column("a").to_pylist()] == ["inf", "nan"]
+
+
 def test_arrow_types_do_not_depend_on_the_first_rows() -> None:
     records = [b'{"a":1,"s":"x"}'] * 3000 + [b'{"a":0.5,"s":7,"n":{"k":1},"l":["a"]}'] * 10
     table = of_records(*records).to_arrow()

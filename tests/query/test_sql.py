@@ -69,3 +69,36 @@ def test_files_network_and_settings_are_out_of_reach(sql: str, tmp_path: Path) -
     with pytest.raises(QueryError, match="SQL"):
         run_sql(snapshot(), sql.format(path=path))
     assert path.read_text() == "a\n1\n"
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("", "one SELECT at a time, this is no"),
+        (" ; -- nothing", "one SELECT at a time, this is no"),
+        ("SELECT 1; SELECT 2", "this is 2 statements"),
+        ("DROP TABLE events", "only SELECT"),
+        ("drop view events", "only SELECT"),
+        ("CREATE TABLE t AS SELECT 1", "only SELECT"),
+        ("INSERT INTO events VALUES (1)", "only SELECT"),
+        ("PRAGMA version", "only SELECT"),
+    ],
+)
+def test_only_one_question_is_answered(sql: str, reason: str) -> None:
+    with pytest.raises(QueryError, match=reason):
+        run_sql(snapshot(), sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "-- a comment\nSELECT m FROM events;",
+        "WITH t AS (SELECT m FROM events) SELECT m FROM t",
+        "FROM events",
+        "VALUES (1), (2), (3)",
+        "SUMMARIZE SELECT m, score, level FROM events",
+    ],
+)
+def test_every_way_to_ask_is_answered(sql: str) -> None:
+    assert run_sql(snapshot(), sql).num_rows == 3
+    assert run_sql(snapshot(), "EXPLAIN SELECT m FROM events").num_rows == 1

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import tempfile
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +15,22 @@ from hypothesis import strategies as st
 
 from tests.storage.random_batches import FLOATS, INTEGERS, TEXTS, VALUES, values
 from treering.storage import columns as columns_module
+from treering.storage import joining as joining_module
 from treering.storage.batch import KEY, ColumnBatch, TextParts
 from treering.storage.columns import (
     code_view,
     concat,
     field_stats,
-    join_columns,
     number_view,
     place_columns,
     shrink_codes,
     take_columns,
 )
 from treering.storage.files import OS_FILES
+from treering.storage.joining import join_columns
 from treering.storage.memory import build
 from treering.storage.part import FieldStats
-from treering.storage.residual import pack_residual, unpack_residual
+from treering.storage.residual import cells_of, column_of, pack_cells, unpack_cells
 from treering.storage.schema import PATH_TYPES
 from treering.storage.segment import Segment, write
 from treering.storage.spans import cut_spans, find_spans
@@ -191,9 +193,9 @@ def test_residual_gives_every_type_back(data: st.DataObject, n_rows: int) -> Non
     for code in data.draw(st.lists(st.sampled_from(list(PATH_TYPES)), unique=True)):
         rows = data.draw(st.lists(st.one_of(st.none(), VALUES[code]), min_size=n_rows, max_size=n_rows))
         columns[f"x#{code}"] = pa.array(rows, PATH_TYPES[code])
-    packed = pack_residual(columns, n_rows)
+    cells = unpack_cells(pack_cells(cells_of(columns), n_rows))
     for name, array in columns.items():
-        back = unpack_residual(packed, name, array.type)
+        back = column_of(cells, name, n_rows)
         assert back.type == array.type
         assert values(back) == values(array)
 
@@ -222,9 +224,9 @@ def test_texts_that_do_not_all_stand_in_their_records_have_no_spans() -> None:
 
 def test_residual_does_not_mix_a_text_with_a_number_that_json_lacks() -> None:
     columns = {"a#s": pa.array(["NaN", "Infinity"]), "a#f": pa.array([float("nan"), float("inf")])}
-    packed = pack_residual(columns, 2)
-    assert unpack_residual(packed, "a#s", pa.string()).to_pylist() == ["NaN", "Infinity"]
-    assert [repr(v) for v in unpack_residual(packed, "a#f", pa.float64()).to_pylist()] == ["nan", "inf"]
+    cells = unpack_cells(pack_cells(cells_of(columns), 2))
+    assert column_of(cells, "a#s", 2).to_pylist() == ["NaN", "Infinity"]
+    assert [repr(v) for v in column_of(cells, "a#f", 2).to_pylist()] == ["nan", "inf"]
 
 
 def test_random_columns_stay_equal_through_a_directory_with_odd_names() -> None:
@@ -240,3 +242,24 @@ def test_random_columns_stay_equal_through_a_directory_with_odd_names() -> None:
 
 def _all(mask: Any, array: pa.Array) -> Any:
     return np.ones(len(array), np.bool_) if mask is None else mask
+
+
+def test_equal_columns_are_found_without_comparing_every_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+
+    def counting(first: pa.Array, second: pa.Array) -> bool:
+        compared.append(1)
+        return bool(first.equals(second))
+
+    monkeypatch.setattr(joining_module, "_equal", counting)
+    kinds: list[Callable[[int], list[Any]]] = [
+        lambda i: [i, None, 0],
+        lambda i: [f"{i:04d}", None, "b"],
+        lambda i: [0.5, None, float(i)],
+    ]
+    columns = {f"{k}.{i}#x": pa.array(kind(i)) for k, kind in enumerate(kinds) for i in range(200)}
+    twins = {f"twin {name}": pa.array(array.to_pylist()) for name, array in columns.items()}
+    joined = join_columns([{**columns, **twins}], [3])
+    assert all(joined[f"twin {name}"] is joined[name] for name in columns)
+    assert len({id(array) for array in joined.values()}) == len(columns)
+    assert len(compared) < 2 * len(columns)

@@ -284,3 +284,64 @@ def test_what_an_opening_finds_in_the_log_is_durable_from_then_on(tmp_path: Path
         seen = check(ring, 4, 9)
     assert seen == 9
     check_what_is_left(Life(life.path, files, acknowledged=seen, attempted=seen), left, None)
+
+
+@pytest.mark.parametrize("looks", [{0, 1, 2, 3, 4, 5}, {1, 3, 5}, {1, 4}, {0, 2, 5}])
+def test_a_flush_that_fails_at_any_call_hides_no_event_from_the_looks_that_follow(
+    tmp_path: Path, looks: set[int]
+) -> None:
+    """Rejects without events stand between tables; looks: the steps after which somebody looks."""
+    at, has_failed = 0, True
+    while has_failed:
+        root = tmp_path / str(at)
+        root.mkdir()
+        files = FaultyFiles(root)
+        ring = Ring.open(root / "ring", decoder=decode, files=files)
+        steps = ("table 20", "rejects", "rejects", "table 22", "rejects", "records 23")
+        for place, step in enumerate(steps):
+            add(ring, step)
+            if place in looks:
+                look(ring, ring.next_seq)
+        files.fault, files.n_calls, has_failed = Fault(at, errno.ENOSPC, is_torn=True), 0, False
+        try:
+            ring.flush()
+        except StoreError:
+            has_failed = True
+        files.fault = None
+        look(ring, 23, 3)
+        try:
+            add(ring, "table 25")
+        except StoreError:
+            ring.close()
+            ring = Ring.open(root / "ring", decoder=decode, files=files)
+            look(ring, 23, 3)
+            add(ring, "table 25")
+        for step in ("records 28", "rejects", "table 29"):
+            look(ring, ring.next_seq)
+            add(ring, step)
+        ring.flush()
+        look(ring, 29, 4)
+        ring.close()
+        at += 1
+    assert at > 30
+
+
+def add(ring: Ring, step: str) -> None:
+    """Append the numbers up to that of the step, or the next reject."""
+    kind, _, end = step.partition(" ")
+    if kind == "rejects":
+        ring.append(raw_batch([]), rejects=[reject(len(list(ring.rejects())))])
+        return
+    raw = raw_batch(range(ring.next_seq, int(end)))
+    if kind == "table":
+        ring.append_columns(decode(raw, 0))
+    else:
+        ring.append(raw)
+
+
+def look(ring: Ring, n_rows: int, n_rejects: int | None = None) -> None:
+    with ring.snapshot() as snapshot:
+        assert numbers_in(snapshot) == list(range(n_rows))
+        assert n_rejects is None or snapshot.n_rejected == n_rejects
+    if n_rejects is not None:
+        assert list(ring.rejects()) == [reject(i) for i in range(n_rejects)]

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tests.storage.test_manifest import meta
 from treering.storage.cells import covering_cell
-from treering.storage.fold import FAN_IN, FOLD_LEVEL, FOLD_ROWS, plan_folds
-from treering.storage.meta import SegmentMeta
+from treering.storage.fold import FAN_IN, FOLD_BYTES, FOLD_LEVEL, FOLD_ROWS, plan_folds
+from treering.storage.meta import LateFile, SegmentMeta, StoredFile
 from treering.storage.tree import TICK_BITS
 
 SECOND_NS = 10**9
@@ -58,6 +58,17 @@ def test_neighbours_join_up_to_the_row_limit() -> None:
     assert names(small) == [{f"s{i}" for i in range(6)}]
     large = [replace(s, n_rows=FOLD_ROWS // 2) for s in small]
     assert len(names(large)) > 2
+
+
+def test_neighbours_join_up_to_the_byte_limit() -> None:
+    hour = 3600 * SECOND_NS
+    small = [segment(f"s{i}", i * hour, (i + 1) * hour - 1) for i in range(6)]
+    file = StoredFile("text.arrow", FOLD_BYTES // 2, 0)
+    assert len(names([replace(s, files=(file,)) for s in small])) > 2
+    late = LateFile(file, 0, {})
+    assert len(names([replace(s, late=(late,)) for s in small])) > 2
+    same = [replace(segment(f"s{i}", 0, hour), files=(file,)) for i in range(6)]
+    assert names(same) == [{"s0", "s1"}, {"s2", "s3"}, {"s4", "s5"}]
 
 
 def test_distant_segments_stay_apart() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import google_crc32c
 import pytest
@@ -17,7 +18,7 @@ from treering.storage.files import OS_FILES
 from treering.storage.layout import Layout
 from treering.storage.listing import LIST_ENTRIES, Listing, rewrite
 from treering.storage.manifest import ListFile, Root, publish, read_root, root_path, root_versions, stage
-from treering.storage.meta import LateFile, SegmentMeta, StoredFile
+from treering.storage.meta import Json, LateFile, SegmentMeta, StoredFile
 from treering.storage.opening import NOTHING
 from treering.storage.part import FieldStats, Slice
 
@@ -76,7 +77,7 @@ def test_field_statistics_come_back_exactly(stats: FieldStats) -> None:
     assert [type(b) for b in (got.fields["a#f"].minimum, got.fields["a#f"].maximum)] == [
         type(b) for b in (stats.minimum, stats.maximum)
     ]
-    assert got.all_fields() == {"a#f": stats, "surprise": stats}
+    assert got.all_fields() == ({"a#f": stats, "surprise": stats} if stats.n else {})
 
 
 def test_the_later_of_two_late_columns_counts() -> None:
@@ -223,3 +224,46 @@ def test_a_listing_holds_each_entry_in_one_file_and_few_files(
         assert sorted(key for held in listing.lists.values() for key in held) == sorted(model)
         assert all(0 < len(held) <= LIST_ENTRIES for held in listing.lists.values())
         assert len(listing.lists) <= 2 * len(model) / LIST_ENTRIES + 4
+
+
+def put_member(obj: Json, path: tuple[str | int, ...], value: Any) -> Json:
+    """Give a copy of a JSON value with one member more."""
+    copy: Json = json.loads(json.dumps(obj))
+    inside: Any = copy
+    for step in path[:-1]:
+        inside = inside[step]
+    inside[path[-1]] = value
+    return copy
+
+
+@pytest.mark.parametrize(
+    "path", [("gone",), ("files", 0, "gone"), ("late", 0, "gone"), ("late", 0, "file", "gone")]
+)
+def test_a_segment_with_a_member_that_this_version_does_not_know_is_refused(
+    path: tuple[str | int, ...],
+) -> None:
+    late = LateFile(StoredFile("late-0000.arrow", 5, 6), 3, {})
+    known = meta(3).with_late(late, pending=0, signals_pending=False)
+    assert SegmentMeta.from_json(known.to_json()) == known
+    with pytest.raises(StoreError, match="member 'gone' is unknown; use the treering version that wrote"):
+        SegmentMeta.from_json(put_member(known.to_json(), path, None))
+
+
+def test_a_segment_with_deleted_events_is_refused() -> None:
+    obj = meta(3).to_json()
+    assert obj["deleted"] is None
+    with pytest.raises(StoreError, match="has deleted events"):
+        SegmentMeta.from_json(put_member(obj, ("deleted",), {"name": "deleted-0000.arrow"}))
+    del obj["deleted"]
+    with pytest.raises(StoreError, match="member 'deleted' is missing"):
+        SegmentMeta.from_json(obj)
+
+
+def test_a_root_with_a_member_that_this_version_does_not_know_is_refused(layout: Layout) -> None:
+    writer = committer(layout)
+    writer.commit(Change(put_segments=[meta(1)]))
+    root = writer.catalog.root
+    assert Root.from_json(root.to_json()) == root
+    for path in (("gone",), ("segments", 0, "gone")):
+        with pytest.raises(StoreError, match="member 'gone' is unknown"):
+            Root.from_json(put_member(root.to_json(), path, []))

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import errno
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.storage.faults import FaultyFiles
+from tests.storage.faults import Fault, FaultyFiles
 from tests.storage.records import (
     MODEL,
     SECOND_NS,
@@ -30,7 +32,7 @@ from treering.storage.batch import ColumnBatch, RawBatch
 from treering.storage.document import pack
 from treering.storage.entry import Entry
 from treering.storage.errors import ConfigError, DamageError, ModelError, StoreError
-from treering.storage.files import OS_FILES, Files
+from treering.storage.files import OS_FILES, Files, OsFiles
 from treering.storage.ring import Ring
 from treering.storage.wal import make_frame
 
@@ -204,7 +206,7 @@ def test_late_files_must_fit_their_segment(path: Path) -> None:
         ring.append(raw_batch(range(7)))
         ring.flush()
         [segment] = ring.unfinished()
-        with pytest.raises(ConfigError, match="signal a: 3 values, segment has 7 rows"):
+        with pytest.raises(ConfigError, match="column a: 3 values, expected 7"):
             ring.add_late(segment.id, signals={"a": pa.array([1.0] * 3)})
         with pytest.raises(ConfigError, match="segment nine: the store has none such"):
             ring.add_late("nine")
@@ -234,6 +236,100 @@ def test_a_table_with_vectors_is_complete_at_once(path: Path) -> None:
             ring.append_columns(table, replace(vectors_of(keys), exact=np.zeros((7, 3), np.float16)))
         with pytest.raises(ModelError, match="its vectors have 8 dimensions, these 384"):
             ring.set_model(replace(MODEL, dim=384))
+
+
+def labelled(numbers: range, column: pa.Array, name: str = "label") -> ColumnBatch:
+    table = decode(raw_batch(numbers), 0)
+    return ColumnBatch(table.n_rows, {**table.columns, name: column}, table.parts, table.template)
+
+
+@pytest.mark.parametrize("change", ["nothing", "flush", "fill", "reopen"])
+def test_a_table_that_disagrees_with_the_store_about_a_type_is_refused(path: Path, change: str) -> None:
+    with open_ring(path) as first:
+        first.append_columns(labelled(range(2), pa.array([0.5, None])))
+        first.append(raw_batch([2]))
+        if change in ("flush", "fill"):
+            first.flush()
+        if change == "fill":
+            fill(first)
+        if change != "reopen":
+            refuse_another_type(first)
+    with open_ring(path) as again:
+        refuse_another_type(again)
+
+
+def refuse_another_type(ring: Ring) -> None:
+    n = ring.next_seq
+    with pytest.raises(ConfigError, match="column label: is string, the store has it as double"):
+        ring.append_columns(labelled(range(n, n + 2), pa.array(["a", "b"])))
+    assert ring.next_seq == n
+    ring.append_columns(labelled(range(n, n + 2), pa.array([1.5, 2.5])))
+    ring.flush()
+    for segment in ring.unfinished():
+        with pytest.raises(ConfigError, match="column label: is string, the store has it as double"):
+            ring.add_late(segment.id, signals={"label": pa.array(["a"] * segment.n_rows)})
+    assert stored_numbers(ring) == list(range(n + 2))
+
+
+def test_records_that_disagree_about_a_type_lie_in_parts_and_segments_of_their_own(path: Path) -> None:
+    """The store cannot know what a decoder will give, so it must take it as it comes."""
+
+    def undecided(raw: RawBatch, first_seq: int) -> ColumnBatch:
+        columns = decode(raw, first_seq)
+        is_text = raw.sources[0].name == "text"
+        label = pa.array([("a" if is_text else 1.5)] * raw.n_rows)
+        return replace_columns(columns, label=label)
+
+    with Ring.open(path, decoder=undecided) as ring:
+        for start in range(0, 24, 3):
+            name = "text" if start % 2 else "number"
+            ring.append(raw_batch(range(start, start + 3), step_ns=1, name=name))
+            assert stored_numbers(ring) == list(range(start + 3))
+            if start % 4 == 3:
+                ring.flush()
+        labels = [1.5, 1.5, 1.5, "a", "a", "a"] * 4
+        for step in (nothing, ring.flush, lambda: fill(ring), lambda: fill(ring)):
+            step()
+            with ring.snapshot() as snapshot:
+                assert numbers_in(snapshot) == list(range(24))
+                found = [
+                    pair
+                    for part in snapshot.parts
+                    for pair in zip(part.seq.tolist(), part.column("label").to_pylist(), strict=True)
+                ]
+            assert [label for _, label in sorted(found, key=lambda pair: pair[0])] == labels
+        assert not ring.unfinished() and ring.fold() == 0
+
+
+def replace_columns(batch: ColumnBatch, **columns: pa.Array) -> ColumnBatch:
+    return ColumnBatch(batch.n_rows, {**batch.columns, **columns}, batch.parts, batch.template)
+
+
+def test_lists_of_any_encoding_are_joined(path: Path) -> None:
+    kinds = [
+        pa.list_(pa.string()),
+        pa.large_list(pa.large_string()),
+        pa.list_(pa.large_string()),
+        pa.list_(pa.dictionary(pa.int32(), pa.string())),
+    ]
+    with open_ring(path) as ring:
+        for i, kind in enumerate(kinds):
+            column = pa.array([["x", None]], pa.list_(pa.string()))
+            items = column.values.cast(kind.value_type)
+            make = pa.LargeListArray if pa.types.is_large_list(kind) else pa.ListArray
+            table = labelled(
+                range(i, i + 1),
+                make.from_arrays(
+                    pa.array([0, 2]).cast(pa.int64() if pa.types.is_large_list(kind) else pa.int32()), items
+                ),
+                "context",
+            )
+            ring.append_columns(table)
+        for step in (nothing, ring.flush):
+            step()
+            with ring.snapshot() as snapshot:
+                rows = [row for part in snapshot.parts for row in part.column("context").to_pylist()]
+            assert rows == [["x", None]] * len(kinds)
 
 
 def test_a_store_has_one_model(path: Path) -> None:
@@ -470,3 +566,194 @@ def test_a_reader_follows_a_writer_that_never_waits(path: Path) -> None:
         ring.close()
     assert not failures
     assert seen == sorted(seen) and seen[-1] == 60
+
+
+def test_a_failed_flush_after_looks_loses_no_event(path: Path) -> None:
+    """Rejects without events are joined by a flush; parts made before must still cover what they covered."""
+    files = FaultyFiles(path.parent)
+    with open_ring(path, files=files) as ring:
+        ring.append_columns(decode(raw_batch(range(100)), 0))
+        ring.append(raw_batch([]), rejects=[reject(0)])
+        assert stored_numbers(ring) == list(range(100))
+        ring.append(raw_batch([]), rejects=[reject(1)])
+        ring.append_columns(decode(raw_batch(range(100, 110)), 0))
+        assert stored_numbers(ring) == list(range(110))
+        files.fault, files.n_calls = Fault(0, errno.ENOSPC, among=("write",)), 0
+        with pytest.raises(StoreError, match="flush failed"):
+            ring.flush()
+        files.fault = None
+        ring.append_columns(decode(raw_batch(range(110, 120)), 0))
+        assert stored_numbers(ring) == list(range(120))
+        assert list(ring.rejects()) == [reject(0), reject(1)]
+
+
+def test_a_fold_leaves_a_damaged_segment_as_it_is_and_names_the_file(path: Path) -> None:
+    ring = open_ring(path)
+    for start in (0, 5, 10):
+        ring.append(raw_batch(range(start, start + 5), step_ns=1))
+        ring.flush()
+    finish(ring)
+    metas = ring._view.catalog.segments.entries
+    damaged = min(metas.values(), key=lambda meta: meta.seq_min)
+    ring.close()
+    file = path / "seg" / damaged.id / "text.arrow"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    with open_ring(path) as ring:
+        for _ in range(2):
+            with pytest.raises(DamageError, match=f"{damaged.id}/text.arrow is damaged: its crc32c"):
+                ring.fold()
+            with ring.snapshot() as snapshot:
+                sizes = {part.id == damaged.id: part.n_rows for part in snapshot.parts}
+            assert sizes == {True: 5, False: 10}
+        assert file.read_bytes() == bytes(data)
+
+
+def finish(ring: Ring) -> None:
+    """Add all vectors that are still to come, without a fold."""
+    for segment in ring.unfinished():
+        table = segment.vectors()
+        ring.add_late(segment.id, vectors=vectors_of(table.key[~table.have]), signals_done=True)
+
+
+class SlowFiles(OsFiles):
+    """Files that wait, while they make a segment's directory, until somebody says go."""
+
+    def __init__(self) -> None:
+        self.began, self.may_go_on = threading.Event(), threading.Event()
+        self.is_slow = False
+
+    def mkdir(self, path: Path) -> None:
+        if self.is_slow:
+            self.began.set()
+            assert self.may_go_on.wait(60)
+        super().mkdir(path)
+
+
+@pytest.fixture
+def slow() -> Iterator[SlowFiles]:
+    files = SlowFiles()
+    yield files
+    files.may_go_on.set()
+
+
+def folding(ring: Ring, slow: SlowFiles) -> tuple[threading.Thread, list[object]]:
+    """Begin a fold in another thread, which stands still before its first file."""
+    outcome: list[object] = []
+
+    def fold() -> None:
+        try:
+            outcome.append(ring.fold())
+        except StoreError as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=fold)
+    slow.is_slow = True
+    thread.start()
+    assert slow.began.wait(60)
+    slow.is_slow = False
+    return thread, outcome
+
+
+def test_appends_and_snapshots_go_on_while_a_fold_runs(path: Path, slow: SlowFiles) -> None:
+    with open_ring(path, files=slow) as ring:
+        ring.append(raw_batch(range(5)))
+        ring.flush()
+        finish(ring)
+        thread, outcome = folding(ring, slow)
+        ring.append(raw_batch(range(5, 9)))
+        assert stored_numbers(ring) == list(range(9))
+        ring.flush()
+        ring.append(raw_batch([9]))
+        assert ring.lookup(text_keys(["text 0"]))[0].all()
+        slow.may_go_on.set()
+        thread.join()
+        assert outcome == [1]
+        assert stored_numbers(ring) == list(range(10))
+    with open_ring(path) as ring:
+        assert stored_numbers(ring) == list(range(10))
+
+
+def test_a_fold_whose_segment_got_a_sidecar_meanwhile_is_done_again_with_it(
+    path: Path, slow: SlowFiles
+) -> None:
+    with open_ring(path, files=slow) as ring:
+        ring.append(raw_batch(range(5)))
+        ring.flush()
+        finish(ring)
+        [meta] = ring._view.catalog.segments.entries.values()
+        thread, outcome = folding(ring, slow)
+        ring.add_late(meta.id, signals={"surprise": pa.array([1.0, 2.0, 3.0, 4.0, 5.0])})
+        slow.may_go_on.set()
+        thread.join()
+        assert outcome == [1]
+        with ring.snapshot() as snapshot:
+            [part] = snapshot.parts
+            assert sorted(part.column("surprise").to_pylist()) == [1.0, 2.0, 3.0, 4.0, 5.0]
+        assert [p.name for p in (path / "seg").iterdir()] == [part.id]
+
+
+class TellingLock:
+    """A lock that tells when somebody begins to wait for it."""
+
+    def __init__(self, lock: AbstractContextManager[object]) -> None:
+        self.lock, self.is_awaited = lock, threading.Event()
+
+    def __enter__(self) -> None:
+        self.is_awaited.set()
+        self.lock.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self.lock.__exit__(None, None, None)
+
+
+def test_closing_waits_for_a_fold_and_gives_it_up(path: Path, slow: SlowFiles) -> None:
+    ring = open_ring(path, files=slow)
+    ring.append(raw_batch(range(5)))
+    ring.flush()
+    finish(ring)
+    names = list(ring._view.catalog.segments.entries)
+    thread, outcome = folding(ring, slow)
+    assert ring._writer is not None
+    lock = TellingLock(ring._writer._folding)
+    ring._writer._folding = lock  # type: ignore[assignment]
+    closing = threading.Thread(target=ring.close)
+    closing.start()
+    assert lock.is_awaited.wait(60)
+    with pytest.raises(StoreError, match="process"):
+        open_ring(path)
+    slow.may_go_on.set()
+    thread.join()
+    closing.join()
+    [error] = outcome
+    assert isinstance(error, StoreError) and "is closed; open it again" in str(error)
+    assert [p.name for p in (path / "seg").iterdir()] == names
+    with open_ring(path) as ring:
+        assert stored_numbers(ring) == list(range(5))
+        assert ring.fold() == 1
+
+
+def test_a_part_says_whether_it_is_stored(path: Path) -> None:
+    with open_ring(path) as ring:
+        ring.append(raw_batch(range(3)))
+        ring.flush()
+        ring.append(raw_batch([3]))
+        with ring.snapshot() as snapshot:
+            assert [(part.is_stored, part.n_rows) for part in snapshot.parts] == [(True, 3), (False, 1)]
+            assert snapshot.parts[1].id == "wal-3"
+
+
+def test_positions_of_many_sources_are_found_without_a_walk_over_all(path: Path) -> None:
+    with open_ring(path) as ring:
+        for n in range(20):
+            ring.append(raw_batch([n]), positions=[replace(position(n), fingerprint=f"f{n}")])
+        table = ring._view.memtable.positions
+        assert ring._view.memtable.positions is table and len(table) == 20
+        assert ring.position("f7") == replace(position(7), fingerprint="f7")
+        ring.append(raw_batch([20]), positions=[replace(position(99), fingerprint="f7")])
+        for change in (nothing, ring.flush):
+            change()
+            assert ring.position("f7") == replace(position(99), fingerprint="f7")
+            assert ring.position("f8") == replace(position(8), fingerprint="f8")
+        assert not ring._view.memtable.positions

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from tests.storage.random_batches import (
     values,
     vectors_of,
 )
-from treering.storage.batch import KEY, ColumnBatch, TextParts
+from treering.storage.batch import KEY, ColumnBatch, Keys, TextParts, Vectors
 from treering.storage.errors import DamageError
 from treering.storage.files import OS_FILES, Data, Handle, OsFiles
 from treering.storage.memory import MemoryPart, build, merge, select
@@ -240,16 +241,51 @@ def test_late_vectors_and_signals_come_to_the_segment_and_its_merge(
         segment = Segment.open(OS_FILES, directory, SegmentMeta.from_json(meta.to_json()))
         segment.verify()
         whole = build(given_, lookup_of(known | late), dim=32, part_id="x", qls_scale=SCALE)
-        assert_same_arrays(segment.vectors(), whole.vectors())
+        # Late vectors came with no exemplar, so that the segment's own stays.
+        came_late = segment.vectors().have & ~part.vectors().have
+        exemplar = np.where(came_late, part.vectors().exemplar, whole.vectors().exemplar)
+        assert_same_arrays(segment.vectors(), replace(whole.vectors(), exemplar=exemplar))
         assert segment.pending == whole.pending == np.count_nonzero(~segment.vectors().have)
         merged = merge([segment], "m", qls_scale=SCALE)
         for seen in (segment, merged):
             rows = np.lexsort((seen.seq, seen.ts))
             for field, array in (("hallucination_score", score), ("injection_stage", label)):
-                assert (field in seen.fields) == (array.null_count < len(array) or field in part.fields)
+                assert (field in seen.fields) == (array.null_count < len(array))
                 if array.null_count < len(array):
                     assert values(seen.column(field, rows)) == values(array)
                     assert seen.fields[field].n == len(array) - array.null_count
+
+
+@relaxed
+@given(batches(), batches(first_seq=100), KNOWN)
+def test_exemplars_are_the_first_events_with_a_text_and_the_lowest_is_kept(
+    early: list[ColumnBatch], late: list[ColumnBatch], known: set[tuple[int, int]]
+) -> None:
+    def first_seqs(given_: list[ColumnBatch]) -> dict[tuple[int, int], int]:
+        found: dict[tuple[int, int], int] = {}
+        for one in given_:
+            for key, row in zip(one.parts.key.tolist(), one.parts.row.tolist(), strict=True):
+                seq = one.columns["seq"][row].as_py()
+                found[key] = min(seq, found.get(key, seq))
+        return found
+
+    def embedded(keys: Keys) -> tuple[Any, Vectors]:
+        found, vectors = lookup_of(known)(keys)
+        return found, replace(vectors, exemplar=np.full(len(vectors), 7))
+
+    def exemplars(part: Part) -> dict[tuple[int, int], int]:
+        table = part.vectors()
+        return dict(zip(table.key.tolist(), table.exemplar.tolist(), strict=True))
+
+    first, second = (build(b, lookup_of(known), dim=32, part_id="x") for b in (early, late))
+    for part, given_ in ((first, early), (second, late)):
+        assert exemplars(part) == {k: -1 if k in known else n for k, n in first_seqs(given_).items()}
+    expected = {k: -1 if k in known else n for k, n in first_seqs([*early, *late]).items()}
+    with tempfile.TemporaryDirectory() as directory:
+        stored = [written(part, Path(directory) / str(i)) for i, part in enumerate((first, second))]
+        assert exemplars(merge(stored[::-1], "m")) == expected
+    seen = exemplars(build(late, embedded, dim=32, part_id="y"))
+    assert seen == {k: 7 if k in known else n for k, n in first_seqs(late).items()}
 
 
 @relaxed

@@ -1,0 +1,1 @@
+"""Constants that ship with the package: projection basis and head calibration, the grounding curve, demo texts."""
