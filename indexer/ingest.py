@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from itertools import chain
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ from treering.storage.batch import TS_ORIGINS, ColumnBatch, RawBatch, Source
 from treering.storage.errors import ConfigError, InputError
 from treering.storage.ledger import Position
 from treering.storage.rejects import Reject
+from treering.storage.schema import CANONICAL
 
 from .ansi import strip_escapes
 from .clocks import Clock
@@ -146,6 +148,14 @@ def ingest(
     options = options or IngestOptions()
     if options.reader not in (None, *READERS):
         raise ConfigError(f"reader {options.reader!r} is unknown, expected one of {', '.join(READERS)}")
+    unknown = sorted(set(options.map) - {field.name for field in CANONICAL} - {"ts"})
+    if unknown:
+        near = get_close_matches(unknown[0], [field.name for field in CANONICAL], 3) or [
+            "prompt",
+            "response",
+            "context",
+        ]
+        raise ConfigError(f"map: {unknown[0]!r} is no canonical field; did you mean {', '.join(near)}?")
     report = IngestReport()
     for origin in resolve(inputs):
         _Load(ring, origin, options, report, progress).run()
@@ -167,6 +177,25 @@ def ingest_rows(
     report = IngestReport()
     _Load(ring, Origin(ROWS_NAME), options or IngestOptions(), report, progress).run_rows(rows)
     return report
+
+
+def _before(batch: Batch, fault: Reject) -> Batch:
+    """What of a batch stands before a record that was rejected; the source is taken up to there."""
+    raw = batch.raw
+    n = int(np.searchsorted(raw.offset, fault.offset))
+    end = int(raw.ends[n - 1]) if n else 0
+    kept = replace(
+        raw,
+        ts_ns=raw.ts_ns[:n],
+        ts_origin=raw.ts_origin[:n],
+        source=raw.source[:n],
+        offset=raw.offset[:n],
+        line=raw.line[:n],
+        ends=raw.ends[:n],
+        records=raw.records[:end],
+        hint=None,
+    )
+    return Batch(kept, fault.offset, fault.line - 1, n_lines=n)
 
 
 class _Load:
@@ -234,8 +263,12 @@ class _Load:
 
     def _take(self, batch: Batch, stream: Taken) -> None:
         """Store a batch of a source with how far the source is taken by it."""
+        fault = batch.rejects[0] if batch.rejects and self._options.strict else None
+        batch = batch if fault is None else _before(batch, fault)
         has_news = batch.offset > 0 and (batch.raw.n_rows > 0 or len(batch.rejects) > 0)
         self._store(batch, stream.offset, (self._position(batch, stream),) if has_news else ())
+        if fault is not None:
+            raise InputError(f"{fault.source}:{fault.line}: {fault.reason}; what stands before it is stored")
 
     def _store(self, batch: Batch, taken_bytes: int, positions: tuple[Position, ...] = ()) -> None:
         self._count(batch)
@@ -252,9 +285,6 @@ class _Load:
                     report.rejected,
                 )
             )
-        if batch.rejects and self._options.strict:
-            first = batch.rejects[0]
-            raise InputError(f"{first.source}:{first.line}: {first.reason}")
 
     def _position(self, batch: Batch, stream: Taken) -> Position:
         if self._slot is None:

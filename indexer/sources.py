@@ -207,6 +207,8 @@ def _resolve_one(given: Input) -> list[Origin]:
     if not isinstance(given, str | os.PathLike):
         return [_file_origin(given)]
     text = os.fspath(given)
+    if not text:
+        raise InputError("an empty path: name a file or folder, or `.` for this folder")
     if text == "-":
         return [Origin("stdin", file=sys.stdin.buffer)]
     path = Path(text)
@@ -237,6 +239,9 @@ def _file_origin(file: BinaryIO) -> Origin:
 def _walk(folder: Path) -> list[Origin]:
     found = []
     for parent, folders, names in os.walk(folder):
+        if "_manifest" in folders and "LOCK" in names:  # a store is no source
+            folders.clear()
+            continue
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         paths = [Path(parent, name) for name in sorted(names) if not name.startswith(".")]
         found += [Origin(_shown(str(path)), path, walked=True) for path in paths if path.is_file()]
