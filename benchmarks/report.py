@@ -25,6 +25,8 @@ def conditions(arguments: str) -> list[str]:
         f"- Versions: {libraries}.",
         "- Machines are shared and noisy: read ratios, not absolute times. Cells are `median (minimum)` in ms, warm, "
         "one client, each engine's default threads; recall@10 is against exact numpy.",
+        "- treering searches the float16 vectors that it stores, exactly; a recall of .99 is a near-tie that float32 "
+        "decides otherwise.",
     ]
 
 
