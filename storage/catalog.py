@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import time
+import uuid
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
+from .audit import AuditRecord, follow
 from .batch import ModelInfo
 from .document import pack, unpack
 from .errors import DamageError, StoreError
@@ -43,6 +46,7 @@ class Catalog:
     segments: Listing[SegmentMeta] = field(default_factory=Listing.empty)
     ledger: Listing[Position] = field(default_factory=Listing.empty)
     rejects: Listing[RejectFile] = field(default_factory=Listing.empty)
+    audit: Listing[AuditRecord] = field(default_factory=Listing.empty)
     model: ModelInfo | None = None
 
     @property
@@ -50,15 +54,27 @@ class Catalog:
         """Number of rejects in files."""
         return sum(file.n for file in self.rejects.entries.values())
 
+    @property
+    def audit_records(self) -> list[AuditRecord]:
+        """What was done to the store by hand, oldest first."""
+        return [record for _, record in sorted(self.audit.entries.items())]
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a commit changes; None keeps what was."""
+    """What a commit changes; None keeps what was.
+
+    acts: action and details of each audit record to add. written: bytes by what wrote them, to be added to
+    the root's.
+    """
 
     put_segments: Collection[SegmentMeta] = ()
     drop_segments: Collection[str] = ()
     positions: Collection[Position] = ()
     rejects: Collection[RejectFile] = ()
+    drop_rejects: Collection[str] = ()
+    acts: Sequence[tuple[str, Mapping[str, Any]]] = ()
+    written: Mapping[str, int] = field(default_factory=dict)
     model: ModelInfo | None = None
     wal_floor: int | None = None
     next_seq: int | None = None
@@ -76,6 +92,7 @@ def load(files: Files, layout: Layout, version: int, previous: Catalog | None = 
         _load_listing(files, layout, "segments", root.segments, SegmentMeta, old.segments),
         _load_listing(files, layout, "ledger", root.ledger, Position, old.ledger),
         _load_listing(files, layout, "rejects", root.rejects, RejectFile, old.rejects),
+        _load_listing(files, layout, "audit", root.audit, AuditRecord, old.audit),
         None if root.model is None else _load_model(files, layout, root.model),
     )
 
@@ -136,8 +153,10 @@ class Committer:
             "ledger", rewrite(old.ledger, {p.fingerprint: p for p in change.positions}, ())
         )
         rejects = self._write_listing(
-            "rejects", rewrite(old.rejects, {r.file.name: r for r in change.rejects}, ())
+            "rejects", rewrite(old.rejects, {r.file.name: r for r in change.rejects}, change.drop_rejects)
         )
+        records = _records(old, change.acts)
+        audit = self._write_listing("audit", rewrite(old.audit, {r.key: r for r in records}, ()))
         root = replace(
             old.root,
             version=old.root.version + 1,
@@ -147,11 +166,15 @@ class Committer:
             segments=segments.files,
             ledger=ledger.files,
             rejects=rejects.files,
+            audit=audit.files,
+            store_id=old.root.store_id or uuid.uuid4().hex,
+            written=_sum(old.root.written, change.written),
+            audit_head=records[-1].hash if records else old.root.audit_head,
             model=old.root.model
             if change.model is None
             else self._write_document("model", asdict(change.model)),
         )
-        return Catalog(root, segments, ledger, rejects, change.model or old.model)
+        return Catalog(root, segments, ledger, rejects, audit, change.model or old.model)
 
     def _write_listing(self, kind: str, change: Rewrite[S]) -> Listing[S]:
         lists = dict(change.kept)
@@ -205,6 +228,20 @@ def _read_checked(files: Files, directory: Path, file: StoredFile) -> bytes:
             f"{file.n_bytes} with {file.crc32c:08x}; restore the file from a copy"
         )
     return data
+
+
+def _records(old: Catalog, acts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[AuditRecord]:
+    if not acts:
+        return []
+    records = [*old.audit_records[-1:]]
+    n_old = len(records)
+    for action, details in acts:
+        records.append(follow(records[-1] if records else None, action, details, time.time_ns()))
+    return records[n_old:]
+
+
+def _sum(old: Mapping[str, int], added: Mapping[str, int]) -> dict[str, int]:
+    return {name: old.get(name, 0) + added.get(name, 0) for name in {**old, **added}}
 
 
 def _last_number(files: Files, layout: Layout) -> int:

@@ -22,6 +22,7 @@ from .files import Data
 from .ledger import Position
 from .meta import Json
 from .rejects import Reject
+from .upgrade import FORMAT, position_to_2
 
 
 class Kind(IntEnum):
@@ -79,12 +80,13 @@ def encode(entry: Entry) -> list[Data]:
     return _pack(head, buffers)
 
 
-def decode(kind: Kind, first_seq: int, n_rows: int, payload: memoryview) -> Entry:
-    """Give the entry whose payload `encode` wrote."""
+def decode(kind: Kind, first_seq: int, n_rows: int, payload: memoryview, *, version: int = FORMAT) -> Entry:
+    """Give the entry whose payload `encode` wrote, in format `version`."""
     head, buffers = _unpack(payload)
+    positions = head["positions"] if version >= 2 else map(position_to_2, head["positions"])
     entry = Entry(
         first_seq,
-        positions=tuple(Position.from_json(p) for p in head["positions"]),
+        positions=tuple(Position.from_json(p) for p in positions),
         rejects=_decode_rejects(head["rejects"], buffers[0], buffers[1]),
     )
     if kind == Kind.RECORDS:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+SEGMENT_FILE = "segment.json"
+"""What a segment's directory says of itself: its entry of the manifest and the checksums of its blocks."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:

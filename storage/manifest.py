@@ -7,8 +7,9 @@ directory synced; `stage`; `publish`, whose link is the commit point and takes a
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .document import pack, unpack
@@ -41,7 +42,9 @@ class Root:
     """What one manifest file says.
 
     epoch: how often the store had been opened for writing. wal_floor: first file of the log that is not in
-    segments. next_seq: first sequence number that is not in segments. The rest names files below `meta/`.
+    segments. next_seq: first sequence number that is not in segments. store_id: 32 hex digits, made with the
+    store and kept by its copies. written: bytes written since the store was made, by what wrote them.
+    audit_head: hash of the last audit record. The rest names files below `meta/`.
     """
 
     version: int
@@ -51,11 +54,15 @@ class Root:
     segments: tuple[ListFile, ...] = ()
     ledger: tuple[ListFile, ...] = ()
     rejects: tuple[ListFile, ...] = ()
+    audit: tuple[ListFile, ...] = ()
     model: StoredFile | None = None
+    store_id: str = ""
+    written: Mapping[str, int] = field(default_factory=dict)
+    audit_head: str = ""
 
     def names(self) -> set[str]:
         """Give the names of the files below `meta/` that it counts on."""
-        lists = {file.file.name for file in (*self.segments, *self.ledger, *self.rejects)}
+        lists = {file.file.name for file in (*self.segments, *self.ledger, *self.rejects, *self.audit)}
         return lists | ({self.model.name} if self.model else set())
 
     def to_json(self) -> Json:
@@ -68,7 +75,11 @@ class Root:
             "segments": [f.to_json() for f in self.segments],
             "ledger": [f.to_json() for f in self.ledger],
             "rejects": [f.to_json() for f in self.rejects],
+            "audit": [f.to_json() for f in self.audit],
             "model": None if self.model is None else self.model.to_json(),
+            "store_id": self.store_id,
+            "written": dict(self.written),
+            "audit_head": self.audit_head,
         }
 
     @classmethod
@@ -83,11 +94,18 @@ class Root:
             segments=tuple(ListFile.from_json(f) for f in obj["segments"]),
             ledger=tuple(ListFile.from_json(f) for f in obj["ledger"]),
             rejects=tuple(ListFile.from_json(f) for f in obj["rejects"]),
+            audit=tuple(ListFile.from_json(f) for f in obj["audit"]),
             model=None if obj["model"] is None else StoredFile.from_json(obj["model"]),
+            store_id=obj["store_id"],
+            written=obj["written"],
+            audit_head=obj["audit_head"],
         )
 
 
-_MEMBERS = ("version", "epoch", "wal_floor", "next_seq", "segments", "ledger", "rejects", "model")
+_MEMBERS = (
+    *("version", "epoch", "wal_floor", "next_seq", "segments", "ledger", "rejects", "audit", "model"),
+    *("store_id", "written", "audit_head"),
+)
 
 
 def root_path(directory: Path, version: int) -> Path:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .errors import StoreError
@@ -46,6 +46,70 @@ class StoredFile:
         return cls(obj["name"], obj["bytes"], obj["crc32c"])
 
 
+class FieldTable(Mapping[str, FieldStats]):
+    """Statistics by column, made of their JSON when asked for: a store has a hundred columns a segment."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, rows: Json) -> None:
+        self._rows = rows
+
+    @classmethod
+    def of(cls, fields: Mapping[str, FieldStats]) -> FieldTable:
+        """Make a table of statistics."""
+        if isinstance(fields, FieldTable):
+            return fields
+        return cls(
+            {n: [s.n, _bound_to_json(s.minimum), _bound_to_json(s.maximum)] for n, s in fields.items()}
+        )
+
+    def to_json(self) -> Json:
+        """Give the JSON object that it was made of."""
+        return self._rows
+
+    def __getitem__(self, name: str) -> FieldStats:
+        n, low, high = self._rows[name]
+        return FieldStats(n, _bound_from_json(low), _bound_from_json(high))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, FieldTable):
+            return self._rows == other._rows
+        return isinstance(other, Mapping) and dict(self) == dict(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """What of a segment is gone, though still in its files: events, and vectors made of texts of such events.
+
+    file: below the segment's directory (`docs/format/del.md`). n_rows: events. n_vectors: vectors to forget.
+    """
+
+    file: StoredFile
+    n_rows: int
+    n_vectors: int
+
+    def to_json(self) -> Json:
+        """Give the JSON object that `from_json` reads."""
+        return {"file": self.file.to_json(), "n_rows": self.n_rows, "n_vectors": self.n_vectors}
+
+    @classmethod
+    def from_json(cls, obj: Json) -> Deletion:
+        """Read what `to_json` gave."""
+        expect_members(obj, ("file", "n_rows", "n_vectors"), "deletion")
+        return cls(StoredFile.from_json(obj["file"]), obj["n_rows"], obj["n_vectors"])
+
+
 @dataclass(frozen=True, slots=True)
 class LateFile:
     """A sidecar of a segment: vectors or signals that came after it was written.
@@ -60,14 +124,14 @@ class LateFile:
 
     def to_json(self) -> Json:
         """Give the JSON object that `from_json` reads."""
-        fields = _fields_to_json(self.fields)
+        fields = FieldTable.of(self.fields).to_json()
         return {"file": self.file.to_json(), "n_vectors": self.n_vectors, "fields": fields}
 
     @classmethod
     def from_json(cls, obj: Json) -> LateFile:
         """Read what `to_json` gave."""
         expect_members(obj, ("file", "n_vectors", "fields"), "late file")
-        return cls(StoredFile.from_json(obj["file"]), obj["n_vectors"], _fields_from_json(obj["fields"]))
+        return cls(StoredFile.from_json(obj["file"]), obj["n_vectors"], FieldTable(obj["fields"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +143,9 @@ class SegmentMeta:
     seq_max: inclusive. fields: statistics of the segment's own columns, without late ones. files: of the
     segment's directory, without late ones. pending: distinct vectors still to come after all of `late`.
     signals_pending: whether signals that need vectors are still to come. generation: how often its rows
-    were folded; 0 is young: one slice in (ts, seq) order, no shard.
+    were folded; 0 is young: one slice in (ts, seq) order, no shard. deleted: what of n_rows is gone.
+    partitions: the values of each partition column, ascending; None: too many to list, absent: not known.
+    n_blobs: distinct payloads of its records that lie below `blobs/`.
     """
 
     id: str
@@ -97,6 +163,14 @@ class SegmentMeta:
     signals_pending: bool
     late: tuple[LateFile, ...] = ()
     generation: int = 0
+    deleted: Deletion | None = None
+    partitions: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    n_blobs: int = 0
+
+    @property
+    def n_live(self) -> int:
+        """Events that are not deleted."""
+        return self.n_rows - (self.deleted.n_rows if self.deleted else 0)
 
     @property
     def is_finished(self) -> bool:
@@ -105,8 +179,13 @@ class SegmentMeta:
 
     @property
     def n_bytes(self) -> int:
-        """Size of all its files, late ones included."""
-        return sum(file.n_bytes for file in self.files) + sum(late.file.n_bytes for late in self.late)
+        """Size of all its files, late ones and deletions included."""
+        return sum(file.n_bytes for file in self.all_files())
+
+    def all_files(self) -> list[StoredFile]:
+        """Give every file that it counts on."""
+        late = [late.file for late in self.late]
+        return [*self.files, *late, *([self.deleted.file] if self.deleted else [])]
 
     def has_field(self, name: str) -> bool:
         """Whether a column, late ones included, holds a value."""
@@ -133,25 +212,22 @@ class SegmentMeta:
             "n_rows": self.n_rows,
             "t": [self.t_min, self.t_max],
             "seq": [self.seq_min, self.seq_max],
-            "fields": _fields_to_json(self.fields),
+            "fields": FieldTable.of(self.fields).to_json(),
             "slices": [[s.shard, s.lo, s.hi] for s in self.slices],
             "files": [f.to_json() for f in self.files],
             "pending": self.pending,
             "signals_pending": self.signals_pending,
             "late": [f.to_json() for f in self.late],
             "generation": self.generation,
-            "deleted": None,
+            "deleted": self.deleted.to_json() if self.deleted else None,
+            "partitions": {n: None if v is None else list(v) for n, v in self.partitions.items()},
+            "n_blobs": self.n_blobs,
         }
 
     @classmethod
     def from_json(cls, obj: Json) -> SegmentMeta:
         """Read what `to_json` gave. Raises StoreError for what a later version of treering may have added."""
         expect_members(obj, _MEMBERS, "segment")
-        if obj["deleted"] is not None:
-            raise StoreError(
-                f"segment {obj['id']}: has deleted events, which this treering cannot leave out; "
-                "use the treering version that deleted them"
-            )
         return cls(
             id=obj["id"],
             level=obj["level"],
@@ -161,32 +237,23 @@ class SegmentMeta:
             t_max=obj["t"][1],
             seq_min=obj["seq"][0],
             seq_max=obj["seq"][1],
-            fields=_fields_from_json(obj["fields"]),
+            fields=FieldTable(obj["fields"]),
             slices=tuple(Slice(*s) for s in obj["slices"]),
             files=tuple(StoredFile.from_json(f) for f in obj["files"]),
             pending=obj["pending"],
             signals_pending=obj["signals_pending"],
             late=tuple(LateFile.from_json(f) for f in obj["late"]),
             generation=obj["generation"],
+            deleted=Deletion.from_json(obj["deleted"]) if obj["deleted"] else None,
+            partitions={n: None if v is None else tuple(v) for n, v in obj["partitions"].items()},
+            n_blobs=obj["n_blobs"],
         )
 
 
 _MEMBERS = (
     *("id", "level", "cell", "n_rows", "t", "seq", "fields", "slices", "files", "pending", "signals_pending"),
-    *("late", "generation", "deleted"),
+    *("late", "generation", "deleted", "partitions", "n_blobs"),
 )
-"""Members of a segment; `deleted` is null and kept for what names the events that are gone."""
-
-
-def _fields_to_json(fields: Mapping[str, FieldStats]) -> Json:
-    return {name: [s.n, _bound_to_json(s.minimum), _bound_to_json(s.maximum)] for name, s in fields.items()}
-
-
-def _fields_from_json(obj: Json) -> dict[str, FieldStats]:
-    return {
-        name: FieldStats(n, _bound_from_json(low), _bound_from_json(high))
-        for name, (n, low, high) in obj.items()
-    }
 
 
 def _bound_to_json(bound: float | int | None) -> float | int | str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,20 +31,21 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class RejectFile:
-    """A file of `n` rejects below `rejects/`, as the manifest names it."""
+    """A file of `n` rejects below `rejects/`, as the manifest names it; written_ns: when, None: not known."""
 
     file: StoredFile
     n: int
+    written_ns: int | None = None
 
     def to_json(self) -> Json:
         """Give the JSON object that `from_json` reads."""
-        return {"file": self.file.to_json(), "n": self.n}
+        return {"file": self.file.to_json(), "n": self.n, "written_ns": self.written_ns}
 
     @classmethod
     def from_json(cls, obj: Json) -> RejectFile:
         """Read what `to_json` gave."""
-        expect_members(obj, ("file", "n"), "reject file")
-        return cls(StoredFile.from_json(obj["file"]), obj["n"])
+        expect_members(obj, ("file", "n", "written_ns"), "reject file")
+        return cls(StoredFile.from_json(obj["file"]), obj["n"], obj["written_ns"])
 
 
 _SCHEMA = pa.schema(
@@ -69,7 +71,7 @@ def write_rejects(files: Files, path: Path, rejects: Sequence[Reject]) -> Reject
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, _SCHEMA, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_table(pa.table(columns, schema=_SCHEMA), max_chunksize=4096)
-    return RejectFile(write_file(files, path, [sink.getvalue()]), len(rejects))
+    return RejectFile(write_file(files, path, [sink.getvalue()]), len(rejects), time.time_ns())
 
 
 def read_rejects(files: Files, path: Path, stored: StoredFile) -> Iterator[Reject]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .catalog import Catalog
 from .files import Files
-from .layout import Layout
+from .layout import SEGMENT_FILE, Layout
 from .manifest import root_path, root_versions
 from .wal import wal_numbers, wal_path
 
@@ -77,7 +77,7 @@ def leftovers(files: Files, layout: Layout, catalog: Catalog) -> Iterator[Path]:
     for segment in catalog.segments.entries.values():
         # Only a segment that waits for late files can have one that was never committed.
         if not segment.is_finished:
-            known = {f.name for f in segment.files} | {late.file.name for late in segment.late}
+            known = {SEGMENT_FILE, *(file.name for file in segment.all_files())}
             yield from _others(files, layout.segment(segment.id), known)
 
 

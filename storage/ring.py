@@ -20,6 +20,7 @@ import pyarrow as pa
 from .admission import check_columns, check_table
 from .batch import ColumnBatch, Decoder, Keys, ModelInfo, RawBatch, Vectors
 from .catalog import Change
+from .compactor import Compactor
 from .entry import Entry, numbered
 from .errors import ConfigError, ModelError, StoreError
 from .files import OS_FILES, Files, Lock, as_store_error
@@ -187,7 +188,7 @@ class Ring:
         """
         with self._mutex:
             writer = self._writing()
-        return writer.fold()
+        return Compactor(writer).fold()
 
     def lookup(self, keys: Keys) -> tuple[npt.NDArray[np.bool_], Vectors]:
         """Give which keys have a vector anywhere in the store, bool (n), and those vectors in key order."""

@@ -10,16 +10,16 @@ import re
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from .document import FORMAT
 from .entry import Entry, Kind, decode, encode
 from .errors import DamageError, StoreError
 from .files import Data, Files, Handle, crc32c
+from .upgrade import FORMAT, OLDEST
 
 MAGIC = b"TREE-WAL"
 """First bytes of every file of the log."""
@@ -38,10 +38,14 @@ _NAME = re.compile(r"(\d{6,})\.wal")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A place in the log: byte `offset` of file `number`; at 0 the file's header is still to come."""
+    """A place in the log: byte `offset` of file `number`, which is of format `version`.
+
+    At offset 0 the file's header is still to come.
+    """
 
     number: int
     offset: int = 0
+    version: int = FORMAT
 
 
 def wal_path(directory: Path, number: int) -> Path:
@@ -87,7 +91,11 @@ class WalWriter:
         except BaseException:
             handle.close()
             raise
-        return cls(files, directory, mark, handle)
+        writer = cls(files, directory, mark, handle)
+        if mark.version != FORMAT:
+            # Frames of one format to a file.
+            writer.rotate()
+        return writer
 
     def append(self, frame: Data) -> None:
         """Add a frame that `make_frame` gave; durable on return."""
@@ -100,7 +108,7 @@ class WalWriter:
             self.is_broken = False
             raise
         self._handle.sync()
-        self.mark = Mark(self.mark.number, self.mark.offset + len(frame))
+        self.mark = replace(self.mark, offset=self.mark.offset + len(frame))
         self.is_broken = False
 
     def rotate(self) -> None:
@@ -176,21 +184,22 @@ def _chain(files: Files, directory: Path, first: int) -> list[int]:
 def _read_file(files: Files, directory: Path, mark: Mark, *, is_last: bool) -> tuple[list[Entry], Mark]:
     path = wal_path(directory, mark.number)
     data = files.read(path, mark.offset)
-    entries, end = _scan(data)
+    entries, end = _scan(data, mark.version)
     if end < len(data) and not (is_last and _is_torn(data, end)):
         raise DamageError(
             f"{path} at byte {mark.offset + end}: a frame fails its checksum or is cut short, and it is not "
             "the last one; restore the file from a copy"
         )
-    return entries, Mark(mark.number, mark.offset + end)
+    return entries, replace(mark, offset=mark.offset + end)
 
 
-def _scan(data: bytes) -> tuple[list[Entry], int]:
+def _scan(data: bytes, version: int) -> tuple[list[Entry], int]:
     view, end = memoryview(data), 0
     entries = []
     while (length := _whole_frame(view, end)) > 0:
         _, _, first_seq, n_rows, kind = FRAME.unpack_from(view, end)
-        entries.append(decode(Kind(kind), first_seq, n_rows, view[end + FRAME.size : end + length]))
+        payload = view[end + FRAME.size : end + length]
+        entries.append(decode(Kind(kind), first_seq, n_rows, payload, version=version))
         end += length
     return entries, end
 
@@ -263,10 +272,11 @@ def _read_header(files: Files, path: Path, number: int, *, may_be_torn: bool) ->
         raise DamageError(
             f"{path}: header checksum {checksum:08x}, expected {expected:08x}; restore the file from a copy"
         )
-    if version != FORMAT:
+    if not OLDEST <= version <= FORMAT:
         raise StoreError(
-            f"{path}: store format {version}, this treering reads {FORMAT}; use the other version"
+            f"{path}: store format {version}, this treering reads {OLDEST} to {FORMAT}; "
+            "use the treering version that wrote it"
         )
     if found != number:
         raise DamageError(f"{path}: says it is file {found}, expected {number}; restore it from a copy")
-    return Mark(number, HEADER.size)
+    return Mark(number, HEADER.size, version)

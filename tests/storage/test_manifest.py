@@ -14,13 +14,14 @@ from tests.storage.records import MODEL, position
 from treering.storage.catalog import Catalog, Change, Committer, load
 from treering.storage.document import pack, unpack
 from treering.storage.errors import DamageError, StoreError
-from treering.storage.files import OS_FILES
+from treering.storage.files import OS_FILES, crc32c
 from treering.storage.layout import Layout
 from treering.storage.listing import LIST_ENTRIES, Listing, rewrite
 from treering.storage.manifest import ListFile, Root, publish, read_root, root_path, root_versions, stage
-from treering.storage.meta import Json, LateFile, SegmentMeta, StoredFile
+from treering.storage.meta import Deletion, Json, LateFile, SegmentMeta, StoredFile
 from treering.storage.opening import NOTHING
 from treering.storage.part import FieldStats, Slice
+from treering.storage.upgrade import FORMAT
 
 INFINITY = float("inf")
 
@@ -249,14 +250,26 @@ def test_a_segment_with_a_member_that_this_version_does_not_know_is_refused(
         SegmentMeta.from_json(put_member(known.to_json(), path, None))
 
 
-def test_a_segment_with_deleted_events_is_refused() -> None:
-    obj = meta(3).to_json()
-    assert obj["deleted"] is None
-    with pytest.raises(StoreError, match="has deleted events"):
-        SegmentMeta.from_json(put_member(obj, ("deleted",), {"name": "deleted-0000.arrow"}))
+def test_a_segment_with_deleted_events_comes_back_as_it_was() -> None:
+    gone = Deletion(StoredFile("del-0000.arrow", 70, 6), 3, 2)
+    known = replace(
+        meta(3), deleted=gone, partitions={"tenant_id": ("a", "b"), "intent_tag": None}, n_blobs=4
+    )
+    assert SegmentMeta.from_json(json.loads(json.dumps(known.to_json()))) == known
+    assert known.n_live == known.n_rows - 3
+    obj = known.to_json()
     del obj["deleted"]
     with pytest.raises(StoreError, match="member 'deleted' is missing"):
         SegmentMeta.from_json(obj)
+
+
+def test_the_format_of_a_later_version_is_refused_with_what_to_do() -> None:
+    data = pack("manifest", {}).replace(b'"format":%d' % FORMAT, b'"format":%d' % (FORMAT + 1))
+    rest = data[21:]
+    with pytest.raises(
+        StoreError, match=f"store format {FORMAT + 1}, this treering reads 1 to {FORMAT}; use"
+    ):
+        unpack("manifest", b'{"crc32c":"%08x",' % crc32c(rest) + rest, "x.json")
 
 
 def test_a_root_with_a_member_that_this_version_does_not_know_is_refused(layout: Layout) -> None:

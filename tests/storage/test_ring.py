@@ -716,8 +716,8 @@ def test_closing_waits_for_a_fold_and_gives_it_up(path: Path, slow: SlowFiles) -
     names = list(ring._view.catalog.segments.entries)
     thread, outcome = folding(ring, slow)
     assert ring._writer is not None
-    lock = TellingLock(ring._writer._folding)
-    ring._writer._folding = lock  # type: ignore[assignment]
+    lock = TellingLock(ring._writer.changing)
+    ring._writer.changing = lock  # type: ignore[assignment]
     closing = threading.Thread(target=ring.close)
     closing.start()
     assert lock.is_awaited.wait(60)

@@ -20,6 +20,7 @@ from treering.storage.errors import DamageError, StoreError
 from treering.storage.files import OS_FILES
 from treering.storage.ledger import Position
 from treering.storage.rejects import Reject
+from treering.storage.upgrade import FORMAT
 from treering.storage.wal import Mark, WalWriter, make_frame, read_frames, wal_path
 
 
@@ -146,7 +147,7 @@ def test_the_bytes_are_those_of_the_format_page(tmp_path: Path) -> None:
     )
     data = (tmp_path / "000007.wal").read_bytes()
     magic, version, checksum, number = struct.unpack("<8sIIQ", data[:24])
-    assert (magic, version, number) == (b"TREE-WAL", 1, 7)
+    assert (magic, version, number) == (b"TREE-WAL", FORMAT, 7)
     assert checksum == google_crc32c.value(data[:12] + data[16:24])
     length, checksum, first_seq, n_rows, kind = struct.unpack("<IIQIB3x", data[24:48])
     assert (length, first_seq, n_rows, kind) == (len(data) - 24, 5, 3, 1)
