@@ -10,7 +10,20 @@ from pathlib import Path
 from .events import make_events
 from .ingest import measure_lines
 from .queries import measure
-from .report import conditions, line_table, load_table, query_table
+from .report import (
+    conditions,
+    cost_tables,
+    growth_table,
+    line_table,
+    load_table,
+    memory_table,
+    opening_table,
+    query_table,
+)
+from .storage import measure_costs, measure_growth, measure_memory, measure_openings
+
+SEGMENTS = (1, 100, 1000, 10_000)
+"""Sizes of the stores that are opened."""
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
 
@@ -29,6 +42,15 @@ def main() -> None:
     cells, loads = measure(events, budget_s=args.budget)
     page += [f"## {args.rows:,} events with vectors given", "", *load_table(loads), ""]
     page += [f"## Queries over {args.rows:,} events", "", *query_table(cells), ""]
+    page += ["## What a store costs on disk", "", *cost_tables(measure_costs(args.lines, args.rows))]
+    page += ["## Opening", "", *opening_table(measure_openings(SEGMENTS, budget_s=args.budget)), ""]
+    page += [
+        f"## Memory, {args.rows:,} events with vectors",
+        "",
+        *memory_table(measure_memory(args.rows)),
+        "",
+    ]
+    page += ["## A log that arrives in 40 pieces", "", *growth_table(measure_growth(args.lines, 40)), ""]
     args.out.write_text("\n".join(page), encoding="utf-8")
     print("\n".join(page))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 
 from .ingest import LineLoad
 from .queries import Cell, Load
+from .storage import Cost, Opening
 
 _LIBRARIES = ("numpy", "pyarrow", "duckdb", "faiss-cpu", "numba", "torch", "sentence-transformers")
 
@@ -25,7 +26,7 @@ def conditions(arguments: str) -> list[str]:
         f"- Versions: {libraries}.",
         "- Machines are shared and noisy: read ratios, not absolute times. Cells are `median (minimum)` in ms, warm, "
         "one client, each engine's default threads; recall@10 is against exact numpy.",
-        "- treering searches the float16 vectors that it stores, exactly; a recall of .99 is a near-tie that float32 "
+        "- treering searches the 16-bit vectors that it stores, exactly; a recall of .99 is a near-tie that float32 "
         "decides otherwise.",
     ]
 
@@ -110,6 +111,44 @@ def line_table(loads: Iterable[LineLoad]) -> list[str]:
         "of it text.arrow, whole store",
     ]
     return _markdown(head, rows)
+
+
+def cost_tables(costs: Iterable[Cost]) -> list[str]:
+    """Bytes an event, by file kind and beside other formats."""
+    lines: list[str] = []
+    for cost in costs:
+        lines += [f"### {cost.label}, {cost.n_rows:,} events", ""]
+        lines += [
+            f"{cost.total:,.0f} B/event in all, {cost.total - cost.by_kind['text.arrow']:,.0f} beside the compressed "
+            f"text; bytes written in all / bytes acknowledged {cost.amplification:.2f}.",
+            "",
+        ]
+        rows = [["treering, whole store", f"{cost.total:,.1f}", "1×"]]
+        rows += [[f"– {kind}", f"{n:,.1f}", ""] for kind, n in cost.by_kind.items() if n >= 0.05]
+        rows += [[name, f"{n:,.1f}", f"{cost.total / n:.2g}×"] for name, n in cost.others.items()]
+        lines += [*_markdown(["what", "bytes/event", "treering / it"], rows), ""]
+    return lines
+
+
+def opening_table(openings: Iterable[Opening]) -> list[str]:
+    """Opening a store to read, with one snapshot."""
+    rows = [[f"{o.n_segments:,}", o.timing.ms(), f"{o.manifest_bytes:,}"] for o in openings]
+    return _markdown(["segments", "open to read and take a snapshot", "bytes of manifest and lists"], rows)
+
+
+def memory_table(figures: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Memory of a process that reads."""
+    rows = [
+        [moment, f"{told['resident']:.0f}", f"{told['of it anonymous']:.0f}"]
+        for moment, told in figures.items()
+    ]
+    return _markdown(["moment", "resident MB", "of it not from files MB"], rows)
+
+
+def growth_table(steps: Iterable[tuple[int, float, int]]) -> list[str]:
+    """Bytes written for bytes acknowledged while a store grows."""
+    rows = [[f"{rows:,}", f"{ratio:.2f}", f"{segments:,}"] for rows, ratio, segments in steps]
+    return _markdown(["events", "bytes written / acknowledged", "segments"], rows)
 
 
 def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -19,13 +19,14 @@ class App:
     """One run of the command line.
 
     flags: global and verb flags that are settings too, as given (None: not given). debug: show tracebacks.
-    quiet: no progress, no summary, no hints; errors are still said.
+    quiet: no progress, no summary, no hints; errors are still said. wait_s: how long to wait for another writer.
     """
 
     def __init__(self) -> None:
         self.flags: dict[str, Any] = {}
         self.debug = False
         self.quiet = False
+        self.wait_s = 0.0
 
     def settings(self) -> Mapping[str, Setting]:
         """Give every setting; flags count from the moment they were parsed."""
@@ -40,7 +41,7 @@ class App:
         from treering.query.store import open_store
 
         settings = self.settings()
-        return open_store(settings["store"].value, mode, model=settings["model"].value)
+        return open_store(settings["store"].value, mode, model=settings["model"].value, wait_s=self.wait_s)
 
     def wants_color(self, stream: TextIO) -> bool:
         """Whether text on `stream` is coloured."""

@@ -11,7 +11,7 @@ from treering.query.cells import dumps, visible
 
 from .app import App, pass_app
 from .exits import Exit
-from .options import CONTEXT, Verb, common_options, read_options
+from .options import CONTEXT, Verb, common_options, read_options, wait_option
 from .progress import progress_bar
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ SHOWN_REJECTS = 10
 @click.option("--again", is_flag=True, help="Take in what this store has taken in before.")
 @click.option("--no-embed", is_flag=True, help="Leave the vectors to a later `treering embed`.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
+@wait_option
 @common_options
 @pass_app
 def ingest(
@@ -51,6 +52,8 @@ def ingest(
         summary = store.ingest(
             *files, again=again, embed=not no_embed, progress=progress, **reading(app, **options)
         )
+        if no_embed:
+            store.settle()
     if as_json:
         click.echo(dumps(summary_object(summary)))
     _report(app, summary)
@@ -156,6 +159,7 @@ def summary_line(summary: IngestSummary) -> str:
     ],
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
+@wait_option
 @common_options
 @pass_app
 def embed(app: App, /, as_json: bool) -> int:

@@ -27,6 +27,13 @@ VERBS = {
     "stats": "look:stats",
     "rejects": "look:rejects",
     "embed": "ingest:embed",
+    "reembed": "reembed:reembed",
+    "compact": "compact:compact",
+    "delete": "erase:delete",
+    "expire": "erase:expire",
+    "audit": "audit:audit",
+    "backup": "copies:backup",
+    "restore": "copies:restore",
     "demo": "demo:demo",
     "completion": "completion:completion",
     "config": "config:config",
@@ -166,13 +173,14 @@ def _silence_stdout() -> None:
 
 
 def _message(error: Exception) -> str:
+    from treering.storage.advice import explained
     from treering.storage.errors import TreeringError
 
     if isinstance(error, TreeringError):
         return str(error)
     if isinstance(error, OSError):
-        place = f"{error.filename}: " if error.filename else "output: " if error.errno == errno.ENOSPC else ""
-        return f"{place}{error.strerror or error}"
+        place = "" if error.filename else "output: " if error.errno == errno.ENOSPC else ""
+        return f"{place}{explained(error)}"
     return f"unexpected {type(error).__name__}: {error}; --debug shows where"
 
 

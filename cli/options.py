@@ -97,6 +97,23 @@ def _quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     app.quiet = app.quiet or value
 
 
+def _wait(ctx: click.Context, param: click.Parameter, value: float) -> None:
+    ctx.ensure_object(App).wait_s = value
+
+
+def wait_option(command: F) -> F:
+    """Add `--wait` to a verb that writes: `App.open` waits that long for another writer."""
+    return click.option(
+        "--wait",
+        type=click.FloatRange(min=0),
+        default=0.0,
+        metavar="SECONDS",
+        callback=_wait,
+        expose_value=False,
+        help="Wait for another process that writes to the store.",
+    )(command)
+
+
 def common_options(command: F) -> F:
     """Add the options that stand before or after the verb."""
     for option in (
@@ -118,7 +135,7 @@ def common_options(command: F) -> F:
             metavar="DIR",
             callback=_keep,
             expose_value=False,
-            help="Store [default: .treering].",
+            help="Store: a directory or s3://BUCKET/PREFIX [default: .treering].",
         ),
     ):
         command = option(command)

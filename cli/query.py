@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 @output_options
 @click.option("--explain", is_flag=True, help="Say on stderr how the answer was found.")
 @click.option("--json-query", is_flag=True, help="DSL is the JSON form of a query.")
+@click.option("--skip-damaged", is_flag=True, help="Leave out segments that cannot be read, and say which.")
 @read_options
 @click.option("--input-tz", metavar="ZONE", help="Zone of times in FILE that name none [default: UTC].")
 @common_options
@@ -51,6 +52,7 @@ def query(
     output: str | None,
     explain: bool,
     json_query: bool,
+    skip_damaged: bool,
     fail_empty: bool,
     now: str | None,
     pairs: list[tuple[str, str]],
@@ -76,7 +78,7 @@ def query(
         report_faults(app, summary)
         return Exit.REJECTED if summary.rejected and code == Exit.DONE else code
     with app.open("r") as store:
-        result = store.query(asked, **given)
+        result = store.query(asked, damaged="skip" if skip_damaged else "fail", **given)
         return _answer(app, result, Target(output, format_), explain=explain, fail_empty=fail_empty)
 
 
@@ -88,6 +90,8 @@ def _answer(app: App, /, result: Result, target: Target, *, explain: bool, fail_
         app.note(f"hint: {hint}")
     if result.plan.pending:
         app.note(f"{result.plan.pending:,} texts still wait for their vector: `treering embed` makes them")
+    for one in result.meta.get("unreachable", ()):
+        app.note(f"damaged: {one}")
     if explain:
         click.echo(str(result.plan), err=True)
     return Exit.NOTHING if fail_empty and not len(result) else Exit.DONE

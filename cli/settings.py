@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from treering.storage.address import is_address
 from treering.storage.errors import ConfigError
 
 PROJECT_FILE = "treering.toml"
@@ -141,7 +142,7 @@ def _from_entry(path: Path, name: str, value: Any) -> Setting:
         hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(KEYS)}"
         raise ConfigError(f"{path}: unknown setting {name!r}; {hint}")
     setting = _read(key, value, str(path))
-    if name != "store":
+    if name != "store" or is_address(setting.value):
         return setting
     # A store named in a file means the same directory from wherever the command is started.
     return Setting(name, str(path.parent / Path(setting.value).expanduser()), setting.origin)

@@ -15,6 +15,7 @@ import torch
 
 from treering.storage.batch import Keys, ModelInfo, Vectors
 from treering.storage.errors import ModelError
+from treering.storage.fixed_point import quantise
 
 from . import calibration, corpus, heads, path
 from .calibration import Calibration
@@ -118,7 +119,9 @@ class Embedder:
         """
         if len(texts) != len(keys):
             raise ValueError(f"{len(texts)} texts for {len(keys)} keys")
-        result = _blank(keys, self.info)
+        info = self.info
+        n_heads, n_qls = info.n_layers * info.n_heads, len(info.qls_scale)
+        result = Vectors.blank(keys, info.dim, n_heads=n_heads, n_qls=n_qls)
         for done in self._transformer.passes(self._prompted(texts)):
             self._fill(result, done)
         return result
@@ -146,7 +149,7 @@ class Embedder:
 
     def _fill(self, result: Vectors, done: Pass) -> None:
         assert done.states is not None and done.bits is not None
-        result.exact[done.rows] = done.pooled
+        result.values[done.rows], result.step[done.rows] = quantise(done.pooled)
         result.heads[done.rows] = heads.encode_bits(done.bits)
         result.n_tokens[done.rows] = done.n_tokens
         sharpest = heads.sharpest(done.bits, done.n_tokens, self._constants.heads, n_heads=self.info.n_heads)
@@ -265,16 +268,3 @@ def _entropies(attentions: Sequence[torch.Tensor], is_text: torch.Tensor) -> tor
 def _states(done: Pass) -> Floats:
     assert done.states is not None
     return done.states
-
-
-def _blank(keys: Keys, info: ModelInfo) -> Vectors:
-    n = len(keys)
-    return Vectors(
-        key=keys,
-        exact=np.zeros((n, info.dim), np.float16),
-        heads=np.zeros((n, info.n_layers * info.n_heads), np.uint8),
-        n_tokens=np.zeros(n, np.uint16),
-        head=np.full(n, heads.NO_HEAD, np.uint8),
-        second=np.full(n, heads.NO_HEAD, np.uint8),
-        qls=np.zeros((n, len(info.qls_scale)), np.int8),
-    )

@@ -7,7 +7,8 @@ it is there, so an interrupted run loses one batch at most.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.storage.batch import PART_FIELDS, Keys, ModelInfo, Vectors
-from treering.storage.errors import ModelError, StoreError
+from treering.storage.errors import ModelError, StaleError, StoreError
 from treering.storage.part import Part
 
 from .chunks import part_texts
@@ -88,7 +89,7 @@ def fill_ring(
     started = time.monotonic()
     segments = ring.unfinished()
     if ring.model is not None and is_given(ring.model):
-        return _finish_given(ring, segments, started, folding)
+        return _finish_given(ring, started, folding)
     if not segments:
         _fold(ring, folding)
         return FillReport(0, 0, 0, time.monotonic() - started, finished=True)
@@ -118,9 +119,8 @@ def fill(
     """
     _adopt(ring, embedder.info)
     run = _Run(ring, embedder, progress, time.monotonic(), budget)
-    segments = ring.unfinished()
-    run.total = sum(segment.pending + _signal_work(segment) for segment in segments)
-    finished = all(run.complete(segment) for segment in segments)
+    with ring.filling():
+        finished = run.complete_all()
     _fold(ring, folding)
     return FillReport(run.texts, run.reused, run.rows, time.monotonic() - run.started, finished)
 
@@ -144,8 +144,23 @@ class _Run:
     def __post_init__(self) -> None:
         self.signals = LateSignals(self.embedder)
 
+    def complete_all(self) -> bool:
+        """Give whether all that waits could be done within the budget.
+
+        Where an erasure replaced a segment meanwhile, what was made of its texts is left: look again.
+        """
+        while True:
+            segments = self.ring.unfinished()
+            # A store that was moved to another model meanwhile has other segments, for another embedder.
+            _adopt(self.ring, self.embedder.info)
+            self.total = self.done + sum(segment.pending + _signal_work(segment) for segment in segments)
+            try:
+                return all(self.complete(segment) for segment in segments)
+            except StaleError:
+                continue
+
     def complete(self, segment: Part) -> bool:
-        """Give whether all of the segment could be done within the budget."""
+        """Give whether all of the segment could be done within the budget. Raises StaleError."""
         for texts, keys in self._missing(segment):
             if self._is_over():
                 return False
@@ -192,7 +207,9 @@ class _Run:
 
 
 def exemplars(segment: Part, places: Rows) -> list[str]:
-    """Give the text of each vector at `places` of the segment's table, from the first event that uses it.
+    """Give the text of each vector at `places` of the segment's table, from the event with the lowest seq.
+
+    That event is the one which the segment keeps as the vector's exemplar, so that erasing it is noticed.
 
     Raises
     ------
@@ -200,7 +217,7 @@ def exemplars(segment: Part, places: Rows) -> list[str]:
         An event does not hold the text that its key stands for.
     """
     postings, keys = segment.postings(), segment.vectors().key[places]
-    first = postings.offsets[places]
+    first = _earliest_uses(segment, places)
     rows, fields = postings.row[first].astype(np.intp), postings.field[first]
     found: dict[tuple[int, int], str] = {}
     for index in np.unique(fields):
@@ -219,6 +236,15 @@ def exemplars(segment: Part, places: Rows) -> list[str]:
     return [found[key] for key in wanted]
 
 
+def _earliest_uses(segment: Part, places: Rows) -> Rows:
+    """Give the place in the postings of each vector's use by the event that arrived first."""
+    postings, seq = segment.postings(), segment.seq
+    starts, ends = postings.offsets[places].tolist(), postings.offsets[places + 1].tolist()
+    return np.array(
+        [lo + int(np.argmin(seq[postings.row[lo:hi]])) for lo, hi in zip(starts, ends, strict=True)], np.intp
+    )
+
+
 def _adopt(ring: Ring, info: ModelInfo) -> None:
     if ring.model is None:
         ring.set_model(info)
@@ -234,13 +260,15 @@ def _fold(ring: Ring, folding: Folding | None) -> None:
         folding(n_made, n_made)
 
 
-def _finish_given(
-    ring: Ring, segments: Sequence[Part], started: float, folding: Folding | None
-) -> FillReport:
-    waiting = sum(segment.pending for segment in segments)
-    for segment in segments:
-        if not segment.pending:
-            ring.add_late(segment.id, vectors=None, signals=None, signals_done=True)
+def _finish_given(ring: Ring, started: float, folding: Folding | None) -> FillReport:
+    with ring.filling():
+        segments = ring.unfinished()
+        waiting = sum(segment.pending for segment in segments)
+        for segment in segments:
+            if not segment.pending:
+                # A segment that an erasure replaced meanwhile is finished the next time.
+                with suppress(StaleError):
+                    ring.add_late(segment.id, vectors=None, signals=None, signals_done=True)
     _fold(ring, folding)
     if waiting:
         raise ModelError(

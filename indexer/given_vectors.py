@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,11 @@ import pyarrow.compute as pc
 
 from treering.storage.batch import KEY, Keys, TextParts, Vectors
 from treering.storage.errors import InputError
+from treering.storage.fixed_point import Float32s, Int16s, quantise
 
 VECTOR_COLUMN = "vector"
 """A column of this name that holds lists of numbers is taken as the events' embedding."""
 
-_NO_HEAD = 255
-_N_QLS = 136
 _CHECK_ROWS = 1 << 14
 _UNIT_ROWS = 1 << 12
 _LEAST = 1e-140
@@ -77,18 +77,10 @@ def given_vectors(column: pa.ChunkedArray) -> tuple[Vectors, TextParts]:
     """Give the distinct vectors of a checked column, and the part that each row with a vector has."""
     piece = pa.concat_arrays(column.chunks)
     rows, _ = _lengths(piece)
-    exact = _unit(_matrix(piece))
-    keys, first, inverse = _content_keys(exact)
-    n, n_rows = len(first), len(rows)
-    vectors = Vectors(
-        keys,
-        exact[first],
-        np.zeros((n, 0), np.uint8),
-        np.zeros(n, np.uint16),
-        np.full(n, _NO_HEAD, np.uint8),
-        np.full(n, _NO_HEAD, np.uint8),
-        np.zeros((n, _N_QLS), np.int8),
-    )
+    values, step = _unit(_matrix(piece))
+    keys, first, inverse = _content_keys(values, step)
+    n_rows = len(rows)
+    vectors = replace(Vectors.blank(keys, values.shape[1]), values=values[first], step=step[first])
     parts = TextParts(
         rows.astype(np.int32),
         np.zeros(n_rows, np.uint8),
@@ -139,17 +131,20 @@ def _norms(vectors: Floats) -> npt.NDArray[np.float64]:
     return norms
 
 
-def _unit(vectors: Floats) -> npt.NDArray[np.float16]:
-    norms, unit = _norms(vectors), np.empty(vectors.shape, np.float16)
+def _unit(vectors: Floats) -> tuple[Int16s, Float32s]:
+    """Give values and steps of the vectors at unit length."""
+    norms = _norms(vectors)
+    values, step = np.empty(vectors.shape, np.int16), np.empty(len(vectors), np.float32)
     for start in range(0, len(vectors), _UNIT_ROWS):
         rows = slice(start, start + _UNIT_ROWS)
-        unit[rows] = vectors[rows] / norms[rows, None]
-    return unit
+        values[rows], step[rows] = quantise(vectors[rows] / norms[rows, None])
+    return values, step
 
 
-def _content_keys(exact: npt.NDArray[np.float16]) -> tuple[Keys, Rows, Rows]:
+def _content_keys(values: Int16s, step: Float32s) -> tuple[Keys, Rows, Rows]:
     """Key each vector by a 128-bit multilinear hash of its bytes, so that equal vectors are stored once."""
-    words = np.ascontiguousarray(np.pad(exact, ((0, 0), (0, -exact.shape[1] % 4)))).view(np.uint64)
+    stored = np.hstack([values, step.view(np.int16).reshape(len(step), 2)])
+    words = np.ascontiguousarray(np.pad(stored, ((0, 0), (0, -stored.shape[1] % 4)))).view(np.uint64)
     odd = np.random.default_rng(_HASH_SEED).integers(0, 2**64, (words.shape[1], 2), np.uint64) | np.uint64(1)
     keys = np.empty(len(words), KEY)
     with np.errstate(over="ignore"):

@@ -13,20 +13,24 @@ import numpy as np
 
 from treering.storage.batch import TS_ORIGINS, ColumnBatch, RawBatch, Source
 from treering.storage.errors import ConfigError, InputError
-from treering.storage.ledger import Position
+from treering.storage.ledger import Position, Run
 from treering.storage.rejects import Reject
 from treering.storage.schema import CANONICAL
 
 from .ansi import strip_escapes
 from .clocks import Clock
 from .decode import READERS
+from .fingerprints import first_line, free_fingerprint
 from .jsonl import JsonDocumentReader, JsonLinesReader, is_document, is_json_lines
 from .lineheads import LineFormat, detect
 from .lines import Batch
+from .recognition import Ledger, Recognition, Start
 from .rows_in import ROWS_NAME, row_blocks
-from .sources import Input, Origin, Taken, free_fingerprint, known_position, opened, resolve
+from .sources import Input, Origin, opened, resolve
+from .taken import Taken
 from .textlog import TextReader
 from .times import DAY_S, SECOND_NS, fraction_ns, parse_time, zone
+from .utf8 import count_invalid
 
 SAMPLE_BYTES = 1 << 18
 """Bytes from which the reader and the heads of a source are told."""
@@ -101,11 +105,12 @@ class Progress:
     rejected: int
 
 
-class Sink(Protocol):
+class Sink(Ledger, Protocol):
     """What acknowledges records: a ring."""
 
-    def position(self, fingerprint: str) -> Position | None:
-        """Give how far a source has been taken."""
+    @property
+    def next_seq(self) -> int:
+        """Sequence number of the next event."""
         ...
 
     def append(
@@ -141,7 +146,8 @@ def ingest(
 ) -> IngestReport:
     """Read `inputs` into `ring`; each batch is durable before the next is read.
 
-    A source whose bytes have been taken before adds only what is new, whatever its name. Records without a
+    A source whose bytes have been taken before adds only what is new, whatever its name, and one that is a
+    beginning of what has been taken adds nothing (see `recognition`). Records without a
     usable time get the time of the load. Raises InputError where a source cannot be read at all, and at the
     first rejected record if `options.strict` (what was accepted before it stays).
     """
@@ -156,9 +162,9 @@ def ingest(
             "context",
         ]
         raise ConfigError(f"map: {unknown[0]!r} is no canonical field; did you mean {', '.join(near)}?")
-    report = IngestReport()
+    report, recognition = IngestReport(), Recognition(ring)
     for origin in resolve(inputs):
-        _Load(ring, origin, options, report, progress).run()
+        _Load(ring, origin, options, report, progress, recognition).run()
     return report
 
 
@@ -208,30 +214,29 @@ class _Load:
         options: IngestOptions,
         report: IngestReport,
         progress: Callable[[Progress], None] | None,
+        recognition: Recognition | None = None,
     ) -> None:
         self._ring = ring
+        self._recognition = recognition or Recognition(ring)
         self._origin = origin
         self._options = options
         self._report = report
         self._progress = progress
-        self._slot: str | None = None
+        self._position: Position | None = None
         self._now_ns = time.time_ns()
         self._future = 0
         self._undated = 0
         self._repeated = 0
+        self._n_invalid = 0
         self._clock: Clock | None = None
 
     def run(self) -> None:
-        if self._options.again:
-            known = None
-        elif self._origin.path is not None:
-            with opened(self._origin, self._quiet) as chunks:
-                known, _ = known_position(self._ring, chunks)
-        with opened(self._origin, self._report.warn) as chunks:
-            kept: list[bytes] = []
-            if self._origin.path is None and not self._options.again:
-                known, kept = known_position(self._ring, chunks, keep=True)  # a pipe cannot be read twice
-            self._read(Taken(chain(kept, chunks)), known)
+        with opened(self._origin, self._report.warn) as source:
+            stream = Taken(iter(source), source.restart)
+            start = Start() if self._options.again else self._find_start(stream)
+            self._report.skipped_bytes += start.offset
+            if not start.is_all:
+                self._read(stream, start)
         self._tell()
 
     def run_rows(self, rows: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> None:
@@ -243,30 +248,73 @@ class _Load:
         self._report.sources += taken_bytes > 0
         self._tell()
 
-    def _read(self, stream: Taken, known: Position | None) -> None:
-        offset, line = (known.offset, known.line) if known else (0, 0)
-        self._slot = known.fingerprint if known else None
-        self._report.skipped_bytes += offset
-        beyond = stream.skip(offset) if offset else b""
-        chunks = chain((beyond,) if beyond else (), stream)
+    def _find_start(self, stream: Taken) -> Start:
+        def read(chunks: Iterator[bytes], offset: int, line: int, is_whole: bool) -> Iterator[Batch]:
+            reader, chunks = self._open_reader(stream, chunks, offset, line)
+            if reader is None:
+                return
+            yield from map(reader.feed, chunks)
+            if is_whole:
+                yield reader.finish()
+
+        def warn(text: str) -> None:
+            self._report.warn(f"{self._origin.name}: {text}")
+
+        start = self._recognition.start(stream, read, warn)
+        self._clock = None
+        known = start.position
+        if known is not None and not known.fingerprint:
+            warn(f"its first {start.offset} bytes were taken in as {known.name}; only what follows is added")
+        return start
+
+    def _read(self, stream: Taken, start: Start) -> None:
+        beyond = stream.skip(start.offset) if start.offset else b""
+        self._go_on_from(start, stream)
+        rest = chain((beyond,) if beyond else (), stream)
+        reader, chunks = self._open_reader(stream, rest, start.offset, start.line)
+        if reader is None:
+            return
+        self._report.sources += 1
+        for chunk in chunks:
+            self._take(reader.feed(chunk), stream)
+        self._take(reader.finish(), stream, is_line_open=isinstance(reader, TextReader))
+
+    def _go_on_from(self, start: Start, stream: Taken) -> None:
+        known = start.position
+        if known is None:
+            return
+        digest = stream.digest(start.offset)
+        if start.offset == known.offset and known.digest not in ("", digest):
+            raise InputError(f"{self._origin.name}: was changed while it was read; load it again")
+        self._position = known if known.digest else replace(known, digest=digest)
+
+    def _open_reader(
+        self, stream: Taken, chunks: Iterator[bytes], offset: int, line: int
+    ) -> tuple[Reader | None, Iterator[bytes]]:
+        """Give what reads the bytes from `offset` on, and these bytes; None where there are none."""
         sample = _sample(chunks)
         data = b"".join(sample)
         if not data:
-            return
-        self._report.sources += 1
+            return None, iter(())
         if offset == 0 and data.startswith(_BOM):
-            sample[0], offset, data = sample[0][len(_BOM) :], len(_BOM), data[len(_BOM) :]
-        reader = self._reader(data, offset, line)
-        for chunk in chain(sample, chunks):
-            self._take(reader.feed(chunk), stream)
-        self._take(reader.finish(), stream)
+            offset, data = len(_BOM), data[len(_BOM) :]
+            sample = [data]
+        head = stream.head() if offset else data
+        reader = self._reader(head if b"\n" in head else data, data, offset, line)
+        return reader, chain(sample, chunks)
 
-    def _take(self, batch: Batch, stream: Taken) -> None:
-        """Store a batch of a source with how far the source is taken by it."""
+    def _take(self, batch: Batch, stream: Taken, *, is_line_open: bool = False) -> None:
+        """Store a batch of a source with how far the source is taken by it.
+
+        is_line_open: a last line without a line feed is an event in it.
+        """
         fault = batch.rejects[0] if batch.rejects and self._options.strict else None
         batch = batch if fault is None else _before(batch, fault)
         has_news = batch.offset > 0 and (batch.raw.n_rows > 0 or len(batch.rejects) > 0)
-        self._store(batch, stream.offset, (self._position(batch, stream),) if has_news else ())
+        unfinished = stream.offset - stream.line_start if is_line_open else 0
+        self._store(
+            batch, stream.offset, (self._position_after(batch, stream, unfinished),) if has_news else ()
+        )
         if fault is not None:
             raise InputError(f"{fault.source}:{fault.line}: {fault.reason}; what stands before it is stored")
 
@@ -274,6 +322,8 @@ class _Load:
         self._count(batch)
         if batch.raw.n_rows or batch.rejects:
             self._ring.append(batch.raw, positions=positions, rejects=tuple(batch.rejects))
+        for position in positions:
+            self._position = self._ring.position(position.fingerprint)
         if self._progress:
             report = self._report
             self._progress(
@@ -286,10 +336,16 @@ class _Load:
                 )
             )
 
-    def _position(self, batch: Batch, stream: Taken) -> Position:
-        if self._slot is None:
-            self._slot = free_fingerprint(self._ring, stream.head(batch.offset))
-        return Position(self._slot, self._origin.name, batch.offset, batch.line, stream.digest(batch.offset))
+    def _position_after(self, batch: Batch, stream: Taken, unfinished: int) -> Position:
+        position = self._position or Position("", self._origin.name, 0, 0, "")
+        if not position.fingerprint:
+            slot = free_fingerprint(self._ring, stream.head(batch.offset))
+            position = replace(position, fingerprint=slot, first_line=first_line(stream.head()))
+            self._recognition.note(position)
+        first_seq, n_rows, digest = self._ring.next_seq, batch.raw.n_rows, stream.digest(batch.offset)
+        run = Run(first_seq, first_seq + n_rows, n_rows)
+        name = self._origin.name
+        return position.taken_on(name, batch.offset, batch.line, digest, run, unfinished=unfinished)
 
     def _count(self, batch: Batch) -> None:
         report, raw = self._report, batch.raw
@@ -299,18 +355,20 @@ class _Load:
         report.joined += batch.n_joined
         report.lines += batch.n_lines
         self._repeated += batch.repeated_keys
+        self._n_invalid += count_invalid(raw)
         self._undated += int(np.count_nonzero(raw.ts_origin == _INGEST))
         self._future += int(np.count_nonzero(raw.ts_ns > self._now_ns + DAY_S * SECOND_NS))
 
-    def _reader(self, sample: bytes, offset: int, line: int) -> Reader:
+    def _reader(self, head: bytes, sample: bytes, offset: int, line: int) -> Reader:
+        """Give the reader that the source's `head` asks for, for the bytes that begin with `sample`."""
         options, told = self._options, self._told()
-        name = options.reader or _reader_of(sample, self._origin.name)
+        name = options.reader or _reader_of(head)
         if name == "text":
             return self._text_reader(sample, told, offset, line)
         if name == "jsonl":
             return self._json_lines_reader(told, offset, line)
         source, tz, path = Source(self._origin.name, name, told), zone(options.tz), options.map.get("ts")
-        return JsonDocumentReader(source, now_ns=self._now_ns, tz=tz, ts_path=path, offset=offset)
+        return JsonDocumentReader(source, now_ns=self._now_ns, tz=tz, ts_path=path, offset=offset, line=line)
 
     def _told(self) -> dict[str, object]:
         """Give what the decoder must know of the options."""
@@ -358,6 +416,10 @@ class _Load:
             self._report.warn(
                 f"{name}: {_n(self._repeated, 'record')} with a key twice; the last value counts"
             )
+        if self._n_invalid:
+            self._report.warn(
+                f"{name}: {_n(self._n_invalid, 'record')} with invalid UTF-8: shown as U+FFFD, the bytes are kept"
+            )
         self._report.warn_of_times(name, n_undated=self._undated, n_future=self._future)
         if self._clock and self._clock.assumed_years:
             years = ", ".join(map(str, sorted(self._clock.assumed_years)))
@@ -365,9 +427,6 @@ class _Load:
             self._report.warn(f"{name}: times without a year, read as {years} ({rule}; option year)")
         if self._clock and self._clock.assumed_zone and self._options.tz == "UTC":
             self._report.warn(f"{name}: times without a zone, read as UTC (option tz)")
-
-    def _quiet(self, text: str) -> None:
-        """Say nothing: the same bytes are read again and will tell."""
 
 
 def _n(count: int, noun: str) -> str:
@@ -385,7 +444,7 @@ def _sample(chunks: Iterator[bytes]) -> list[bytes]:
     return sample
 
 
-def _reader_of(sample: bytes, name: str) -> str:
+def _reader_of(sample: bytes) -> str:
     head = sample[:SAMPLE_BYTES]
     if is_document(head):
         return "json"

@@ -150,24 +150,32 @@ class JsonDocumentReader:
     """
 
     def __init__(
-        self, source: Source, *, now_ns: int, tz: tzinfo = UTC, ts_path: str | None = None, offset: int = 0
+        self,
+        source: Source,
+        *,
+        now_ns: int,
+        tz: tzinfo = UTC,
+        ts_path: str | None = None,
+        offset: int = 0,
+        line: int = 0,
     ) -> None:
         self.source = source
         self._clock = _Clock(tz, now_ns, ts_path)
         self._offset = offset
+        self._line = line
         self._chunks: list[bytes] = []
 
     def feed(self, chunk: bytes) -> Batch:
         """Take the bytes that follow; records come at the end."""
         self._chunks.append(chunk)
-        return Batch(RawRows().to_raw(self.source), self._offset, 0)
+        return Batch(RawRows().to_raw(self.source), self._offset, self._line)
 
     def finish(self) -> Batch:
         """Give all records."""
         data = b"".join(self._chunks)
         self._chunks.clear()
         rows, rejects = RawRows(), []
-        line, counted = 1, 0
+        line, counted = self._line + 1, 0
         for start, end, reason in _values(data):
             line, counted = line + data.count(b"\n", counted, start), start
             record = data[start:end]
@@ -184,7 +192,8 @@ class JsonDocumentReader:
         n_lines = data.count(b"\n") + (not data.endswith(b"\n"))
         n_joined = n_lines - len(rows.records) - len(rejects)
         raw, end = rows.to_raw(self.source), self._offset + len(data)
-        return Batch(raw, end, data.count(b"\n"), rejects, n_lines=n_lines, n_joined=max(n_joined, 0))
+        end_line = self._line + data.count(b"\n")
+        return Batch(raw, end, end_line, rejects, n_lines=n_lines, n_joined=max(n_joined, 0))
 
 
 def is_document(sample: bytes) -> bool:

@@ -194,8 +194,17 @@ def check_same_model(stored: ModelInfo, offered: ModelInfo) -> None:
         if _weights(ours) != _weights(theirs):
             raise ModelError(
                 f"this store was embedded with {what} {ours}, the model at hand has {theirs}; "
-                f"open it with {stored.model_id}, or embed everything anew"
+                f"name {stored.model_id} with --model, or move the store with `treering reembed`"
             )
+
+
+def is_same_model(stored: ModelInfo, offered: ModelInfo) -> bool:
+    """Whether vectors of the two may be mixed."""
+    try:
+        check_same_model(stored, offered)
+    except ModelError:
+        return False
+    return True
 
 
 def is_given(info: ModelInfo) -> bool:

@@ -9,32 +9,20 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from hashlib import blake2b
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, cast
 
-from treering.storage.errors import InputError
-from treering.storage.ledger import Position
+from treering.storage.errors import InputError, TreeringError
 
 from .compression import codec_of, decompressed, other_kind, refuse_other_kinds
+from .taken import HEAD_BYTES
 
 CHUNK_BYTES = 1 << 20
 """Bytes of one read; a batch of records is acknowledged for each, so it is the grain of group commit too."""
 
-HEAD_BYTES = 4096
-"""Bytes that a source is recognised by."""
-
 Input = str | os.PathLike[str] | BinaryIO
 Warn = Callable[[str], None]
-
-
-class Ledger(Protocol):
-    """What a store remembers of sources."""
-
-    def position(self, fingerprint: str) -> Position | None:
-        """Give how far the source with this fingerprint has been taken."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,133 +62,47 @@ def resolve(inputs: Input | Iterable[Input]) -> list[Origin]:
     return [origin for one in inputs for origin in _resolve_one(one)]
 
 
-@dataclass(slots=True)
-class Taken:
-    """The bytes of one stream with a running digest: each byte is hashed once, when its record is made."""
+class Opened:
+    """The bytes of an open source in chunks: decompressed, UTF-16 as UTF-8."""
 
-    chunks: Iterator[bytes]
-    offset: int = 0
-    _hash: Any = field(default_factory=blake2b)
-    _hashed: int = 0
-    _waiting: list[bytes] = field(default_factory=list)
-    _head: bytes = b""
+    def __init__(self, file: BinaryIO, origin: Origin, warn: Warn) -> None:
+        self._file = file
+        self._origin = origin
+        self._warn = warn
+        self._chunks = self._read()
 
     def __iter__(self) -> Iterator[bytes]:
-        """Give the chunks; `offset` counts what has been given."""
-        for chunk in self.chunks:
-            self._waiting.append(chunk)
-            self.offset += len(chunk)
-            if len(self._head) < HEAD_BYTES:
-                self._head += chunk[: HEAD_BYTES - len(self._head)]
-            yield chunk
+        return self._chunks
 
-    def skip(self, offset: int) -> bytes:
-        """Read up to `offset` without giving it; gives what was read beyond (none at the end)."""
-        for chunk in self:
-            if self.offset >= offset:
-                beyond = self.offset - offset
-                return chunk[len(chunk) - beyond :] if beyond else b""
-        return b""
+    @property
+    def restart(self) -> Callable[[], Iterator[bytes]] | None:
+        """What gives the bytes again from the beginning, of the same file whatever its path means now."""
+        return self._again if self._origin.path is not None and self._file.seekable() else None
 
-    def digest(self, offset: int) -> str:
-        """Give the digest of the bytes `[0, offset)`, hex; offsets never go back."""
-        while self._hashed < offset and self._waiting:
-            chunk = self._waiting.pop(0)
-            need = offset - self._hashed
-            self._hash.update(chunk[:need])
-            self._hashed += min(need, len(chunk))
-            if need < len(chunk):
-                self._waiting.insert(0, chunk[need:])
-        return str(self._hash.hexdigest())
+    def _again(self) -> Iterator[bytes]:
+        self._file.seek(0)
+        return self._read()
 
-    def head(self, offset: int) -> bytes:
-        """Give the first of the bytes `[0, offset)`, at most 4096."""
-        return self._head[: min(offset, HEAD_BYTES)]
-
-
-def fingerprint(head: bytes) -> str:
-    """Give the fingerprint of a source that begins with `head` (at most 4096 bytes)."""
-    return blake2b(head, digest_size=16).hexdigest()
+    def _read(self) -> Iterator[bytes]:
+        return _plain(_Rewound(self._file), self._origin, self._warn)
 
 
 @contextmanager
-def opened(origin: Origin, warn: Warn) -> Iterator[Iterator[bytes]]:
-    """Open `origin` and give its bytes in chunks: decompressed, UTF-16 as UTF-8. Raises InputError."""
+def opened(origin: Origin, warn: Warn) -> Iterator[Opened]:
+    """Open `origin`. Raises InputError, on reading too."""
     try:
         file = _open(origin)
     except OSError as exc:
         raise InputError(f"{origin.name}: {exc.strerror or exc}") from exc
     try:
-        yield _plain(_Rewound(file), origin, warn)
+        yield Opened(file, origin, warn)
+    except TreeringError:  # a fault of the store is an OSError too, and none of the source
+        raise
     except OSError as exc:
         raise InputError(f"{origin.name}: {exc.strerror or exc}") from exc
     finally:
         if origin.path is not None:
             file.close()
-
-
-def known_position(
-    ledger: Ledger, chunks: Iterator[bytes], *, keep: bool = False
-) -> tuple[Position | None, list[bytes]]:
-    """Give how far the source that `chunks` come from has been taken, and (if `keep`) the chunks read for it.
-
-    Positions are looked up by what a source begins with, see `anchors`; several sources may begin alike, then
-    the later ones have numbered names. The furthest position whose digest is that of this source's bytes
-    counts.
-    """
-    kept: list[bytes] = []
-    stream = Taken(_keeping(chunks, kept) if keep else chunks)
-    head = b""
-    for chunk in stream:
-        head += chunk[: HEAD_BYTES - len(head)]
-        if len(head) >= HEAD_BYTES:
-            break
-    found = None
-    for position in sorted(_candidates(ledger, head), key=lambda p: p.offset):
-        if stream.offset < position.offset:
-            stream.skip(position.offset)
-        if stream.offset >= position.offset and stream.digest(position.offset) == position.digest:
-            found = position
-    return found, kept
-
-
-def anchors(head: bytes) -> list[bytes]:
-    """Give the beginnings by which a source that begins with `head` may be known, longest first.
-
-    A source is known by its first 4096 bytes, or by its whole lines where it was shorter when it was first
-    taken (it may have grown since), or by all there was where that was less than a line.
-    """
-    ends = [i + 1 for i, c in enumerate(head) if c == 10]
-    first = head.find(b"\n")
-    lengths = {len(head), *ends, *([first] if first > 0 else [])}
-    return [head[:length] for length in sorted(lengths, reverse=True) if length]
-
-
-def free_fingerprint(ledger: Ledger, head: bytes) -> str:
-    """Give the name under which a new source is remembered, of which `head` is taken (at most 4096 bytes)."""
-    whole_lines = head[: head.rfind(b"\n") + 1]
-    wanted = slot = fingerprint(head if len(head) == HEAD_BYTES or not whole_lines else whole_lines)
-    n = 0
-    while ledger.position(slot) is not None:
-        n += 1
-        slot = f"{wanted}-{n}"
-    return slot
-
-
-def _candidates(ledger: Ledger, head: bytes) -> Iterator[Position]:
-    for anchor in anchors(head):
-        slot = wanted = fingerprint(anchor)
-        n = 0
-        while (position := ledger.position(slot)) is not None:
-            yield position
-            n += 1
-            slot = f"{wanted}-{n}"
-
-
-def _keeping(chunks: Iterator[bytes], kept: list[bytes]) -> Iterator[bytes]:
-    for chunk in chunks:
-        kept.append(chunk)
-        yield chunk
 
 
 def _resolve_one(given: Input) -> list[Origin]:
@@ -301,10 +203,10 @@ def _plain(file: Any, origin: Origin, warn: Warn) -> Iterator[bytes]:
         chunks = iter(lambda: file.read(CHUNK_BYTES), b"")
     else:
         chunks = decompressed(file, codec, CHUNK_BYTES, lambda text: warn(f"{origin.name}: {text}"))
-    return _as_utf8(chunks)
+    return _as_utf8(chunks, origin, warn)
 
 
-def _as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
+def _as_utf8(chunks: Iterator[bytes], origin: Origin, warn: Warn) -> Iterator[bytes]:
     first = next(chunks, b"")
     if not first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         if first:
@@ -315,4 +217,6 @@ def _as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
     yield decoder.decode(first).encode("utf-8", "replace")
     for chunk in chunks:
         yield decoder.decode(chunk).encode("utf-8", "replace")
-    yield decoder.decode(b"", final=True).encode("utf-8", "replace")
+    if rest := decoder.getstate()[0]:
+        # Not U+FFFD: where the file is still being written, the next load finds the whole character.
+        warn(f"{origin.name}: ends within a character of UTF-16; its {len(rest)} bytes are left out")

@@ -21,6 +21,7 @@ from .prune import Candidates, candidates
 from .result import Result
 from .rows import Choice, Rows, Snapshot
 from .scan import check_conditions, matching
+from .survey import survey
 from .table_part import TablePart
 from .time_ends import is_by_time, oldest_or_newest
 from .tree_top import best_rows, narrowed
@@ -63,7 +64,7 @@ def find_anchor(
         part: Part = rows.parts[part_index]
         vec = int(part.vec_of_row()[row])
         if vec >= 0 and part.vectors().have[vec]:
-            vector = part.vectors().exact[vec].astype(np.float32)
+            vector = part.vectors().exact(np.array([vec]))[0]
             return vector / (np.linalg.norm(vector) or np.float32(1)), int(part.seq[row])
     if n:
         raise QueryError(
@@ -77,8 +78,9 @@ def find_anchor(
 
 def _first_stage(parts: Sequence[Part], query: BoundQuery, plan: Plan) -> Source:
     with plan.step("prune"):
-        found = [candidates(part, query.where, query.start_ns, query.end_ns) for part in parts]
-        kept = [one for one in found if one is not None]
+        found = survey(parts, query.where, query.start_ns, query.end_ns)
+        kept = found.kept
+    plan.skipped = {reason: n for reason, n in found.skipped.items() if n}
     plan.parts_skipped = len(parts) - len(kept)
     plan.rows_candidate = sum(len(one.choice) for one in kept)
     _note_pending([one.choice.part for one in kept], query, plan)

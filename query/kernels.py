@@ -22,6 +22,8 @@ from numba import njit, types
 from numba.core import cgutils, config
 from numba.core.extending import intrinsic
 
+from .scores import LANES
+
 BLOCK = 64
 """Bytes of one AVX-512 register; rows are padded to a multiple of it."""
 
@@ -277,6 +279,35 @@ def select(
             _replace_least(lowest, near - margin)
             wanted = max(floor, lowest[0])
     return found
+
+
+@njit(
+    types.void(CODES, CODES, FLOATS, IDS, types.Array(types.float64, 1, "C", readonly=True), WRITTEN),
+    cache=True,
+    nogil=True,
+)
+def rescore(codes: Any, rest: Any, scale: Any, ids: Any, query: Any, out: Any) -> None:
+    """Exact scores of the vectors `ids` into `out`, from both planes, as `scores.Scorer.exact` defines them.
+
+    query: float64 (dim). No `fastmath`: the sums must have the order, and so the bits, of the plain way.
+    """
+    sums = np.empty(LANES, np.float64)
+    for j in range(len(ids)):
+        i = np.int64(ids[j])
+        step = scale[i] / np.float32(256.0)
+        sums[:] = 0.0
+        for start in range(0, rest.shape[1], LANES):
+            low = rest[i, start : start + LANES]
+            high, wanted = codes[i, start : start + LANES], query[start : start + LANES]
+            for lane in range(len(low)):
+                value = np.float32(high[lane]) * np.float32(256.0) + np.float32(low[lane])
+                sums[lane] += np.float64(value * step) * wanted[lane]
+        half = LANES // 2
+        while half:
+            for lane in range(half):
+                sums[lane] += sums[lane + half]
+            half //= 2
+        out[j] = sums[0]
 
 
 def dots(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 
 from treering.indexer.signals import SIGNALS
+from treering.storage.amplification import Amplification
 from treering.storage.batch import ModelInfo
 from treering.storage.part import NO_SHARD, Part
+from treering.storage.partitions import PARTITION_FIELDS
 from treering.storage.schema import FIELDS, split_physical
+from treering.storage.shadow import ShadowState
 from treering.storage.snapshot import Snapshot
 
 TYPE_WORDS = {
@@ -30,6 +33,9 @@ TYPE_WORDS = {
     "[z]": "list of big int",
 }
 """Type code of an original column, in words."""
+
+MAX_PARTITIONS = 20
+"""Values of a partition field that are shown, those of the most segments."""
 
 _EXAMPLES = 3
 _EXAMPLE_CHARS = 60
@@ -98,7 +104,9 @@ def _add_examples(info: FieldInfo, part: Part, physical: str) -> None:
             return
 
 
-def store_stats(snapshot: Snapshot, path: Path, model: ModelInfo | None) -> dict[str, Any]:
+def store_stats(
+    snapshot: Snapshot, path: Path, sizes: Mapping[Path, int], model: ModelInfo | None
+) -> dict[str, Any]:
     """Facts about a store as plain values."""
     parts = snapshot.parts
     shards = shard_table(parts)
@@ -116,9 +124,36 @@ def store_stats(snapshot: Snapshot, path: Path, model: ModelInfo | None) -> dict
         "shards": shards,
         "largest_shard_share": max((s["share"] for s in shards if s["shard"] is not None), default=None),
         "effective_shards": _effective([s["rows"] for s in shards if s["shard"] is not None]),
-        "bytes": file_bytes(path),
+        "partition_fields": partition_fields(parts),
+        "partitions": partition_table(parts),
+        "bytes": file_bytes(sizes),
         "model": None if model is None else model.model_id,
         "manifest_version": snapshot.version,
+    }
+
+
+def compaction_stats(amplification: Amplification, error: Exception | None) -> dict[str, Any]:
+    """What was written for what was acknowledged, and what compaction has left."""
+    return {
+        "bytes_acknowledged": amplification.log,
+        "bytes_written": amplification.total,
+        "written": dict(amplification.by),
+        "write_amplification": None if amplification.factor is None else round(amplification.factor, 3),
+        "segments_by_tier": {str(tier): n for tier, n in amplification.tiers.items()},
+        "segments_pending": amplification.n_pending,
+        "compaction_error": None if error is None else str(error),
+    }
+
+
+def move_stats(state: ShadowState | None, n_rows: int) -> dict[str, Any] | None:
+    """How far a move to another model is, None while there is none."""
+    if state is None:
+        return None
+    return {
+        "model": state.model.model_id,
+        "events": state.n_rows,
+        "events_in_all": n_rows,
+        "texts_waiting": state.pending,
     }
 
 
@@ -145,13 +180,38 @@ def _effective(counts: Iterable[int]) -> float | None:
     return float(2 ** -(shares * np.log2(shares)).sum())
 
 
-def file_bytes(path: Path) -> dict[str, int]:
-    """Bytes on disk by kind of file."""
+def partition_fields(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    """Values and segments of each partition field; not_listed: segments with too many values, or of format 1."""
+    return [
+        {"field": name, "values": len(counts), "segments": n_segments, "not_listed": n_unlisted}
+        for name, counts, n_segments, n_unlisted in _partitions(parts)
+    ]
+
+
+def partition_table(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    """Segments that hold each value of the partition fields, the most first; at most MAX_PARTITIONS a field."""
+    return [
+        {"field": name, "value": value, "segments": n}
+        for name, counts, _, _ in _partitions(parts)
+        for value, n in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MAX_PARTITIONS]
+    ]
+
+
+def _partitions(parts: Sequence[Part]) -> Iterator[tuple[str, Counter[str], int, int]]:
+    """Each partition field that is stored: segments by value, segments that hold it, those that list no values."""
+    for name in PARTITION_FIELDS:
+        listings = [part.partitions.get(name) for part in parts if part.is_stored and name in part.fields]
+        counts = Counter(value for values in listings if values is not None for value in values)
+        if listings:
+            yield name, counts, len(listings), listings.count(None)
+
+
+def file_bytes(files: Mapping[Path, int]) -> dict[str, int]:
+    """Bytes by kind of file, of the bytes of each file."""
     sizes: dict[str, int] = defaultdict(int)
-    for file in path.rglob("*"):
-        if file.is_file():
-            kind = file.name if file.suffix == ".arrow" and "-" not in file.stem else file.parent.name
-            if file.suffix == ".arrow" and "-" in file.stem:
-                kind = file.stem.partition("-")[0] + "-*.arrow"
-            sizes[kind] += file.stat().st_size
+    for file, n_bytes in files.items():
+        kind = file.name if file.suffix == ".arrow" and "-" not in file.stem else file.parent.name
+        if file.suffix == ".arrow" and "-" in file.stem:
+            kind = file.stem.partition("-")[0] + "-*.arrow"
+        sizes[kind] += n_bytes
     return dict(sorted(sizes.items()))

@@ -13,8 +13,8 @@ from typing import Any
 class Plan:
     """The account of one query.
 
-    parts, parts_skipped: parts of the store and those that statistics ruled out. rows: rows stored.
-    rows_candidate: left after pruning by time, statistics and tree. rows_scanned: of these, rows on which
+    parts, parts_skipped: parts of the store and those that were ruled out; skipped: how many by what (see
+    `survey.Survey`). rows: rows stored. rows_candidate: left after pruning. rows_scanned: of these, rows on which
     conditions were evaluated. rows_matched: rows that satisfy the query before ranking; None where it was not
     needed to know. meaning: semantic plan by name with the number of parts that used it. saw_all: whether
     every matching row was looked at. vectors_scored, vectors_reranked: distinct vectors compared by codes,
@@ -25,6 +25,7 @@ class Plan:
     exact: bool = True
     parts: int = 0
     parts_skipped: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)
     rows: int = 0
     rows_candidate: int = 0
     rows_scanned: int = 0
@@ -56,7 +57,11 @@ class Plan:
     def lines(self) -> list[str]:
         """The account, line by line."""
         out = ["exact" if self.exact else "approximate"]
-        out.append(f"parts: {self.parts - self.parts_skipped:,} of {self.parts:,} read")
+        by_what = ", ".join(f"{n:,} by {reason}" for reason, n in self.skipped.items())
+        out.append(
+            f"parts: {self.parts - self.parts_skipped:,} of {self.parts:,} read"
+            + (f"; skipped: {by_what}" if by_what else "")
+        )
         out.append(
             f"rows: {self.rows:,} stored, {self.rows_candidate:,} after pruning, "
             f"{self.rows_scanned:,} scanned"

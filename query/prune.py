@@ -1,4 +1,4 @@
-"""What can be left unread: parts by statistics, rows by time, leaves of the tree by minima and maxima.
+"""What can be left unread: parts by what is told of their values, rows by time, leaves by minima and maxima.
 
 Pruning never changes an answer; it only says of parts and leaves that no row, some rows or all rows match.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import reduce
 from typing import Any
 
@@ -18,14 +19,12 @@ from treering.storage.part import FieldStats, Part
 from treering.storage.tree import Tree
 
 from .ast import Scalar
-from .bound import BAnd, BCompare, BCond, BExists, BHas, BIn, BMatches, BNot, BOr, BPhrase, BSimilar
+from .bound import BAnd, BCompare, BCond, BExists, BHas, BIn, BMatches, BNot, BOr, BPhrase
 from .compare import EXACT_FLOAT, compare_numbers, is_number
 from .kinds import NUMBERS, kind_of
 from .rows import Choice, Interval, holds, value_count
 from .scan import level_code
-
-CANNOT, MAY, ALL = 0, 1, 2
-"""Answers: no row matches, some may, every row does. Not is 2 - a, And the minimum, Or the maximum."""
+from .text_evidence import ALL, CANNOT, MANY, MAY, filter_answer, listed_answer
 
 LEAF_SHARE = 0.05
 """Reading single leaves pays up to this share of the leaves; beyond it the column is read in order.
@@ -36,11 +35,21 @@ Source: measured, a leaf-wise read of many leaves is 7 to 8 times slower than a 
 SUMMARISED = frozenset(("int", "float", "ts", "level"))
 """Kinds whose leaf minima and maxima are compared with a literal."""
 
-MANY = 64
-"""So many values of `in` are looked at one by one; of more only the smallest and largest."""
-
 MIN_LEAVES = 16
 """Trees with fewer leaves are not worth asking."""
+
+
+class Evidence(IntEnum):
+    """What an answer is made of, the cheap first; each takes in those before it.
+
+    STATISTICS: counts, minima and maxima. PARTITIONS: listed values; both stand in the manifest. BLOOMS:
+    filters over ids, for which one file of a segment is opened.
+    """
+
+    STATISTICS = 0
+    PARTITIONS = 1
+    BLOOMS = 2
+
 
 Answers = npt.NDArray[np.int8]
 Atom = Callable[[BCond], Answers]
@@ -63,16 +72,31 @@ def candidates(
     leaf_share: float = LEAF_SHARE,
 ) -> Candidates | None:
     """Give the rows of `part` in `[start_ns, end_ns)` that may match `where`; None when no row can."""
-    if (
-        not part.n_rows
-        or (end_ns is not None and part.t_min >= end_ns)
-        or (start_ns is not None and part.t_max < start_ns)
-    ):
+    if not in_time(part, start_ns, end_ns):
         return None
     answer = ALL if where is None else int(part_answer(where, part))
-    if answer == CANNOT:
+    intervals = [] if answer == CANNOT else time_intervals(part, start_ns, end_ns)
+    return cut_to_leaves(part, where, answer, intervals, leaf_share=leaf_share)
+
+
+def in_time(part: Part, start_ns: int | None, end_ns: int | None) -> bool:
+    """Whether a part spans some of `[start_ns, end_ns)`."""
+    if not part.n_rows:
+        return False
+    return (start_ns is None or part.t_max >= start_ns) and (end_ns is None or part.t_min < end_ns)
+
+
+def cut_to_leaves(
+    part: Part,
+    where: BCond | None,
+    answer: int,
+    intervals: list[Interval],
+    *,
+    leaf_share: float = LEAF_SHARE,
+) -> Candidates | None:
+    """Give the rows of the intervals that may match, where the part answers so; None when no row can."""
+    if not intervals:
         return None
-    intervals = time_intervals(part, start_ns, end_ns)
     if answer == MAY and where is not None and _names_summary(where, part):
         intervals = _leaf_intervals(part, where, intervals, leaf_share)
     choice = Choice.of(part, intervals)
@@ -99,9 +123,9 @@ def time_intervals(part: Part, start_ns: int | None, end_ns: int | None) -> list
     return out
 
 
-def part_answer(where: BCond, part: Part) -> Answers:
-    """What the statistics of a part say, as one answer."""
-    return fold(where, lambda cond: np.array(_of_part(cond, part), np.int8))
+def part_answer(where: BCond, part: Part, evidence: Evidence = Evidence.BLOOMS) -> Answers:
+    """What is told of a part's values, as one answer."""
+    return fold(where, lambda cond: np.array(_of_part(cond, part, evidence), np.int8))
 
 
 def fold(cond: BCond, atom: Atom) -> Answers:
@@ -116,40 +140,56 @@ def fold(cond: BCond, atom: Atom) -> Answers:
     return atom(cond)
 
 
-def _of_part(cond: BCond, part: Part) -> int:
+def _of_part(cond: BCond, part: Part, evidence: Evidence) -> int:
     match cond:
         case BExists():
             counts = [value_count(part, name) for name in cond.columns]
             return ALL if part.n_rows in counts else (MAY if any(counts) else CANNOT)
         case BPhrase():
             return MAY if any(holds(part, name) for name in cond.columns) else CANNOT
-        case BHas() | BMatches():
-            return MAY if any(holds(part, name) for name in cond.column.physical) else CANNOT
-        case BCompare():
-            return _compared(cond.column.physical, cond.op, (cond.value,), part)
-        case BIn():
-            return _compared(cond.column.physical, "=", cond.values, part)
+        case BHas() | BMatches() | BCompare() | BIn():
+            held = [name for name in cond.column.physical if holds(part, name)]
+            answers = [_of_column_told(cond, name, part, evidence) for name in held]
+            # Only the first column speaks for every row, and only when every row has a value there.
+            return CANNOT if not any(answers) else ALL if answers[0] == ALL else MAY
     return MAY
 
 
-def _compared(physical: Sequence[str], op: str, values: Sequence[Scalar], part: Part) -> int:
-    held = [name for name in physical if holds(part, name)]
-    answers = [_of_any(name, op, values, part) for name in held]
-    if not any(answers):
-        return CANNOT
-    # Only the first column speaks for every row, and only when every row has a value there.
-    return ALL if answers[0] == ALL else MAY
+def _of_column_told(cond: BHas | BMatches | BCompare | BIn, name: str, part: Part, evidence: Evidence) -> int:
+    """The answer of one physical column; what costs more is asked only where the cheaper left it open."""
+    op, values = _comparison(cond)
+    answer = MAY if op is None else _of_any(name, op, values, part)
+    if cond.column.type == "level":  # its words are no texts where they are compared by order
+        return answer
+    if answer == MAY and evidence >= Evidence.PARTITIONS:
+        answer = listed_answer(cond, name, part)
+    if answer == MAY and evidence >= Evidence.BLOOMS and op == "=":
+        answer = filter_answer(values, name, part)
+    return answer
+
+
+def _comparison(cond: BCond) -> tuple[str | None, tuple[Scalar, ...]]:
+    match cond:
+        case BCompare():
+            return cond.op, (cond.value,)
+        case BIn():
+            return "=", cond.values
+    return None, ()
 
 
 def _of_any(name: str, op: str, values: Sequence[Scalar], part: Part) -> int:
     """The best answer of several values; of many numbers only what their smallest and largest tell."""
+    kind = kind_of(part, name)
+    if kind == "text":
+        return MAY if any(isinstance(value, str) for value in values) else CANNOT
     if len(values) <= MANY:
-        return max((_of_column(name, op, v, part) for v in values), default=CANNOT)
-    figures = [v for v in values if is_number(v) and not isinstance(v, str)]
-    if kind_of(part, name) in NUMBERS:
-        return min(MAY, *_ends(figures, lambda op, v: _of_column(name, op, v, part))) if figures else CANNOT
-    by_type = {type(v): v for v in values}.values() if kind_of(part, name) != "level" else values
-    return min(MAY, max(_of_column(name, op, v, part) for v in by_type))
+        return max((_of_column(kind, name, op, v, part) for v in values), default=CANNOT)
+    if kind in NUMBERS:
+        figures = [v for v in values if is_number(v) and not isinstance(v, str)]
+        ends = _ends(figures, lambda op, v: _of_column(kind, name, op, v, part)) if figures else (CANNOT,)
+        return min(MAY, *ends)
+    by_type = {type(v): v for v in values}.values() if kind != "level" else values
+    return min(MAY, max(_of_column(kind, name, op, v, part) for v in by_type))
 
 
 def _ends(figures: Sequence[int | float], answer: Callable[[str, int | float], Any]) -> tuple[Any, Any]:
@@ -157,21 +197,17 @@ def _ends(figures: Sequence[int | float], answer: Callable[[str, int | float], A
     return answer(">=", min(figures)), answer("<=", max(figures))
 
 
-def _of_column(name: str, op: str, value: Scalar, part: Part) -> int:
-    kind = kind_of(part, name)
+def _of_column(kind: str, name: str, op: str, value: Scalar, part: Part) -> int:
+    """What the statistics of a column that is no text say of a comparison."""
     if kind == "level":
         code = level_code(value)
         return CANNOT if code is None else _of_stats(kind, name, op, code, part)
     if kind in NUMBERS:
-        return (
-            _of_stats(kind, name, op, value, part)
-            if is_number(value) and not isinstance(value, str)
-            else CANNOT
-        )
+        if isinstance(value, str) or not is_number(value):
+            return CANNOT
+        return _of_stats(kind, name, op, value, part)
     if kind == "bool":
         return MAY if isinstance(value, bool) and op == "=" else CANNOT
-    if kind == "text":
-        return MAY if isinstance(value, str) else CANNOT
     return CANNOT if kind == "object" else MAY
 
 
@@ -251,18 +287,11 @@ def leaf_rows(tree: Tree, leaves: npt.NDArray[np.intp], intervals: Sequence[Inte
 
 
 def _of_leaves(cond: BCond, part: Part, tree: Tree, leaves: npt.NDArray[np.intp]) -> Answers:
-    of_part = np.int8(_of_part(cond, part))
-    values: tuple[Scalar, ...]
-    match cond:
-        case BCompare():
-            physical, op, values = cond.column.physical, cond.op, (cond.value,)
-        case BIn():
-            physical, op, values = cond.column.physical, "=", cond.values
-        case BExists() | BPhrase() | BHas() | BMatches() | BSimilar():
-            return np.full(len(leaves), of_part, np.int8)
-        case _:
-            raise TypeError(f"{type(cond).__name__} is no atom")
-    held = [name for name in physical if holds(part, name)]
+    of_part = np.int8(_of_part(cond, part, Evidence.BLOOMS))
+    op, values = _comparison(cond)
+    if not isinstance(cond, BCompare | BIn) or op is None:
+        return np.full(len(leaves), of_part, np.int8)
+    held = [name for name in cond.column.physical if holds(part, name)]
     is_told = all(name in tree.signals and kind_of(part, name) in SUMMARISED for name in held)
     if of_part != MAY or not values or not is_told:
         return np.full(len(leaves), of_part, np.int8)

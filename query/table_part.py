@@ -13,6 +13,7 @@ from treering.storage.part import NO_SHARD, FieldStats, Postings, Slice, VectorT
 from treering.storage.postings import PartsTable
 from treering.storage.schema import LEVELS
 from treering.storage.tree import Tree
+from treering.storage.vectors import empty_table
 
 from .bound import Column
 from .pieces import piece_name
@@ -48,6 +49,7 @@ class TablePart:
             for name, a in self._columns.items()
             if a.null_count < len(a)
         }
+        self.partitions: Mapping[str, tuple[str, ...] | None] = {}
         self.slices: Sequence[Slice] = (Slice(NO_SHARD, 0, self.n_rows),)
 
     def _times(self) -> Int64s:
@@ -97,6 +99,10 @@ class TablePart:
     def kind(self, name: str) -> str:
         """What a physical column holds (see `kinds.kind_of`)."""
         return self._kinds.get(name, {"ts": "ts", "seq": "int"}.get(name, "text"))
+
+    def may_hold(self, name: str, value: str) -> bool:
+        """Nothing is known of values."""
+        return True
 
     @property
     def tree(self) -> Tree:
@@ -148,21 +154,7 @@ class TablePart:
 
     def vectors(self) -> VectorTable:
         """No vectors."""
-        none32 = np.empty(0, np.float32)
-        bytes_ = np.empty(0, np.uint8)
-        return VectorTable(
-            key=np.empty(0, KEY),
-            have=np.empty(0, np.bool_),
-            codes=np.empty((0, 64), np.int8),
-            scale=none32,
-            err=none32,
-            exact=np.empty((0, 64), np.float16),
-            heads=np.empty((0, 0), np.uint8),
-            n_tokens=np.empty(0, np.uint16),
-            head=bytes_,
-            second=bytes_,
-            qls=np.empty((0, 136), np.int8),
-        )
+        return empty_table(np.empty(0, KEY), 64, 0, 136)
 
     def vec_of_row(self) -> Int32s:
         """No row has a vector."""

@@ -1,167 +1,298 @@
-"""An Arrow IPC file of a segment: written once with its checksum, mapped and checked on reading."""
+"""An Arrow IPC file of a segment: written once with its checksums, mapped, and checked before it is read."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
-from .errors import DamageError
-from .files import Files, Handle, crc32c
+from .arrow_write import FACTS, MAGIC, write_arrow, write_lists
+from .damage import MEND, Origin
+from .errors import DamageError, StoreError
+from .files import Files, as_store_error
+from .ipc_layout import (
+    Block,
+    Blocks,
+    Ranges,
+    batch_ranges,
+    dictionary_ranges,
+    footer_range,
+    n_buffers,
+    read_blocks,
+)
 from .meta import StoredFile
+from .remote import GoneError, Remote, is_remote
+from .sums import Checks, Integers
+from .upgrade import FORMAT, OLDEST
 
-FORMAT = 1
-"""Version of every file of a segment; a reader refuses any other."""
-
-FACTS = b"treering"
-"""Key of the schema's metadata that holds a JSON object: format, kind, rows and what the kind adds."""
-
-MAGIC = b"ARROW1"
-"""First and last bytes of an Arrow IPC file."""
-
-MEND = "restore it from a copy of the store, or ingest its sources into a new store"
-"""What to do about a damaged file."""
+Guarded = tuple[str, ...]
+"""Beginnings of the names of columns that are read without a check: whoever asks for them checks them."""
 
 
 class ArrowFile:
-    """An open file of a segment. Its arrays are views of the memory map, good as long as they are held."""
+    """An open file of a segment. Its arrays are views of the memory map, good as long as they are held.
 
-    def __init__(self, path: Path, buffer: pa.Buffer, kind: str) -> None:
+    checks: what knows the bytes of `buffer`; None where they were checked before. Whatever Arrow parses is
+    checked first: the ends and the footer on opening, of a batch its head and the buffers of a column that is
+    asked for. Raises DamageError.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        buffer: pa.Buffer,
+        kind: str,
+        *,
+        checks: Checks | None = None,
+        origin: Origin | None = None,
+        guarded: Guarded = (),
+    ) -> None:
         self.path = path
         self.buffer = buffer
+        self._origin = origin or Origin(path)
+        self._checks = checks
+        self._guarded = guarded
         try:
+            self._check_ends()
             self._reader = pa.ipc.open_file(buffer)
             self.schema: pa.Schema = self._reader.schema
             self.facts: dict[str, Any] = orjson.loads((self.schema.metadata or {})[FACTS])
             found = (self.facts["format"], self.facts["kind"])
+        except DamageError:
+            raise
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-            raise damage(path, f"it is no segment file ({_first_line(error)})") from error
-        if found != (FORMAT, kind):
-            raise damage(path, f"it has format {found[0]} and kind {found[1]}, expected {FORMAT} and {kind}")
+            raise self.damage(f"it is no segment file ({_first_line(error)})") from error
+        if not OLDEST <= found[0] <= FORMAT or found[1] != kind:
+            raise self.damage(
+                f"it has format {found[0]} and kind {found[1]}, expected {OLDEST} to {FORMAT} and {kind}"
+            )
+
+    def damage(self, what: str) -> DamageError:
+        """Give the error that says what is wrong with the file."""
+        return self._origin.damage(what)
 
     @property
     def n_batches(self) -> int:
         """Number of record batches."""
         return int(self._reader.num_record_batches)
 
-    def columns(self) -> dict[str, pa.Array]:
-        """Give the columns of a file that is one record batch."""
-        batch = read_batch(self.path, self._reader, 0)
-        return dict(zip(batch.schema.names, batch.columns, strict=True))
+    def columns(self) -> Mapping[str, pa.Array]:
+        """Give the columns of a file that is one record batch, each checked when it is asked for."""
+        return _Columns(self)
 
-    def reader_of(self, name: str) -> pa.ipc.RecordBatchFileReader:
-        """Give a reader that reads, and decompresses, one column only."""
-        options = pa.ipc.IpcReadOptions(included_fields=[self.schema.get_field_index(name)])
-        return pa.ipc.open_file(self.buffer, options=options)
+    def column(self, name: str) -> pa.Array:
+        """Give a column of a file that is one record batch. Raises KeyError."""
+        array = self._batch[name]
+        if not name.startswith(self._guarded or ("\0",)):
+            self.check_column(0, name)
+        return array
+
+    def unchecked(self, name: str) -> pa.Array:
+        """Give a column of a file that is one record batch, of whose bytes nobody knows whether they are right."""
+        return self._batch[name]
+
+    def buffer_ranges(self, name: str) -> Ranges:
+        """Give where each buffer of a column lies, in a file that is one record batch; not its dictionary."""
+        place = self.schema.get_field_index(name)
+        return self._ranges(0)[self._first_buffer[place] : self._first_buffer[place + 1]]
+
+    def check_dictionary(self, name: str) -> None:
+        """Look at the dictionary of a column, if it has one."""
+        for block, (own, ranges) in zip(self._blocks.dictionaries, self._dictionaries, strict=True):
+            if own == name and self._checks is not None:
+                self._check_all(block, ranges)
+
+    def batch_column(self, number: int, name: str) -> pa.Array:
+        """Give one column of one record batch, and decompress no other."""
+        self.check_column(number, name)
+        if name not in self._readers:
+            options = pa.ipc.IpcReadOptions(included_fields=[self.schema.get_field_index(name)])
+            self._readers[name] = pa.ipc.open_file(self.buffer, options=options)
+        return self._read(self._readers[name], number).column(0)
+
+    def check_column(self, number: int, name: str) -> None:
+        """Look at what a column of a record batch is read from, if nobody did."""
+        if self._checks is None:
+            return
+        place = self.schema.get_field_index(name)
+        self._check_head(self._blocks.batches[number])
+        for start, end in self._ranges(number)[self._first_buffer[place] : self._first_buffer[place + 1]]:
+            self._checks.check(start, end)
+        self.check_dictionary(name)
+
+    def check_rows(self, name: str, rows: Integers | None) -> None:
+        """Look at some rows (None: all) of a column of fixed width without nulls, in a file of one batch."""
+        if self._checks is None or rows is None:
+            self.check_column(0, name)
+            return
+        place = self.schema.get_field_index(name)
+        start, _ = self._ranges(0)[self._first_buffer[place] + 1]
+        self._checks.check_rows(start, self.schema.field(place).type.byte_width, rows)
+
+    def check_items(self, name: str, start: int, end: int) -> None:
+        """Look at items `[start, end)` of a list column whose items have a fixed width, in a file of one row."""
+        if self._checks is None:
+            return
+        place = self.schema.get_field_index(name)
+        width = self.schema.field(place).type.value_type.bit_width // 8
+        values, _ = self._ranges(0)[self._first_buffer[place + 1] - 1]
+        self._checks.check(values + start * width, values + end * width)
 
     def expect_rows(self, n_rows: int) -> None:
         """Raise DamageError unless the file says that it has `n_rows`."""
         if self.facts["rows"] != n_rows:
-            raise damage(self.path, f"it has {self.facts['rows']} rows, the manifest says {n_rows}")
+            raise self.damage(f"it has {self.facts['rows']} rows, the manifest says {n_rows}")
+
+    @cached_property
+    def _batch(self) -> dict[str, pa.Array]:
+        if self._checks is not None:
+            for block in (*self._blocks.dictionaries, *self._blocks.batches[:1]):
+                self._check_head(block)
+        batch = self._read(self._reader, 0)
+        return dict(zip(batch.schema.names, batch.columns, strict=True))
+
+    @cached_property
+    def _readers(self) -> dict[str, pa.ipc.RecordBatchFileReader]:
+        return {}
+
+    @cached_property
+    def _blocks(self) -> Blocks:
+        return read_blocks(self.buffer)
+
+    @cached_property
+    def _first_buffer(self) -> list[int]:
+        """Of each column the place of its first buffer in a batch, and behind the last one."""
+        first = [0]
+        for column in self.schema:
+            first.append(first[-1] + n_buffers(column.type))
+        return first
+
+    @cached_property
+    def _dictionaries(self) -> list[tuple[str, Ranges]]:
+        """Of each dictionary the column it is of and where it lies: they are numbered in the order of columns."""
+        names = [column.name for column in self.schema if pa.types.is_dictionary(column.type)]
+        found = [dictionary_ranges(self.buffer, block) for block in self._blocks.dictionaries]
+        return [(names[number], ranges) for number, ranges in found]
+
+    def _ranges(self, number: int) -> Ranges:
+        if number not in self._known_ranges:
+            block = self._blocks.batches[number]
+            self._check_head(block)
+            self._known_ranges[number] = batch_ranges(self.buffer, block)
+        return self._known_ranges[number]
+
+    @cached_property
+    def _known_ranges(self) -> dict[int, Ranges]:
+        return {}
+
+    def _check_ends(self) -> None:
+        if self._checks is None:
+            return
+        self._checks.check(0, len(MAGIC))
+        self._checks.check(self.buffer.size - len(MAGIC) - 4, self.buffer.size)
+        self._checks.check(*footer_range(self.buffer))
+
+    def _check_head(self, block: Block) -> None:
+        assert self._checks is not None
+        self._checks.check(block.offset, block.body)
+
+    def _check_all(self, block: Block, ranges: Ranges) -> None:
+        assert self._checks is not None
+        self._check_head(block)
+        for start, end in ranges:
+            self._checks.check(start, end)
+
+    def _read(self, reader: pa.ipc.RecordBatchFileReader, number: int) -> pa.RecordBatch:
+        try:
+            return reader.get_batch(number)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise self.damage(f"record batch {number} cannot be read ({_first_line(error)})") from error
 
 
-def write_arrow(
-    files: Files,
-    path: Path,
-    schema: pa.Schema,
-    batches: Iterable[pa.RecordBatch],
-    *,
-    kind: str,
-    facts: Mapping[str, Any],
-    compression: str | None = None,
-) -> StoredFile:
-    """Write a new file and sync it; the caller syncs the directory. Raises OSError as the system gives it."""
-    told = orjson.dumps({"format": FORMAT, "kind": kind, **facts})
-    sink = _Sink(files.create(path))
-    try:
-        options = pa.ipc.IpcWriteOptions(compression=compression)
-        with pa.ipc.new_file(
-            pa.PythonFile(sink, mode="w"), schema.with_metadata({FACTS: told}), options=options
-        ) as writer:
-            for batch in batches:
-                writer.write_batch(batch.replace_schema_metadata(None))
-        sink.handle.sync()
-    finally:
-        sink.handle.close()
-    return StoredFile(path.name, sink.n_bytes, sink.checksum)
+class _Columns(Mapping[str, pa.Array]):
+    """The columns of a file, each checked when it is asked for."""
+
+    def __init__(self, file: ArrowFile, *, is_lists: bool = False) -> None:
+        self._file = file
+        self._is_lists = is_lists
+
+    def __getitem__(self, name: str) -> pa.Array:
+        array = self._file.column(name)
+        return array.values if self._is_lists else array
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._file.schema.names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._file.schema.names)
+
+    def __len__(self) -> int:
+        return len(self._file.schema.names)
 
 
-def write_lists(
-    files: Files, path: Path, columns: Mapping[str, pa.Array], *, kind: str, facts: Mapping[str, Any]
-) -> StoredFile:
-    """Write columns of different lengths: one record batch of one row, in which each column is a list."""
-    lists = {name: _as_list(array) for name, array in columns.items()}
-    batch = pa.RecordBatch.from_arrays(list(lists.values()), names=list(lists))
-    return write_arrow(files, path, batch.schema, [batch], kind=kind, facts=facts)
+def read_lists(file: ArrowFile) -> Mapping[str, pa.Array]:
+    """Give the columns that `write_lists` wrote, each checked when it is asked for."""
+    return _Columns(file, is_lists=True)
 
 
-def read_lists(file: ArrowFile) -> dict[str, pa.Array]:
-    """Give the columns that `write_lists` wrote."""
-    return {name: array.values for name, array in file.columns().items()}
-
-
-def map_file(files: Files, directory: Path, stored: StoredFile) -> pa.Buffer:
+def map_file(files: Files, directory: Path, stored: StoredFile, origin: Origin | None = None) -> pa.Buffer:
     """Map a file and check its size and both its ends. Raises DamageError."""
     path = directory / stored.name
+    origin = origin or Origin(path)
+    if is_remote(files):
+        return _fetched(files, path, stored, origin)
     try:
         n_bytes = files.size(path)
         if n_bytes != stored.n_bytes:
-            raise damage(path, f"it has {n_bytes} bytes, the manifest says {stored.n_bytes}")
+            raise origin.damage(f"it has {n_bytes} bytes, the manifest says {stored.n_bytes}")
         buffer = files.map(path)
     except FileNotFoundError as error:
-        raise damage(path, "it is missing") from error
+        raise origin.damage("it is missing") from error
     if buffer.slice(0, len(MAGIC)) != MAGIC or buffer.slice(buffer.size - len(MAGIC)) != MAGIC:
-        raise damage(path, "its first or last bytes are not those of an Arrow file")
+        raise origin.damage("its first or last bytes are not those of an Arrow file")
     return buffer
+
+
+def _fetched(files: Remote, path: Path, stored: StoredFile, origin: Origin) -> pa.Buffer:
+    """Take a file from elsewhere, checked as a whole."""
+    try:
+        with as_store_error(path, "read it"):
+            return files.fetch(path, stored)
+    except StoreError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise GoneError(
+                f"{path}: gone: what was being read has expired, look again; if it is gone then too, {origin.loss}",
+                path=path,
+                segment_id=origin.segment_id,
+            ) from error
+        raise
 
 
 def verify_file(path: Path, buffer: pa.Buffer, stored: StoredFile) -> None:
     """Read all of a file. Raises DamageError unless its checksum is the stored one."""
-    found = crc32c(buffer)
-    if found != stored.crc32c:
-        raise damage(path, f"its crc32c is {found:08x}, the manifest says {stored.crc32c:08x}")
-
-
-def read_batch(path: Path, reader: pa.ipc.RecordBatchFileReader, number: int) -> pa.RecordBatch:
-    """Give one record batch. Raises DamageError."""
-    try:
-        return reader.get_batch(number)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise damage(path, f"record batch {number} cannot be read ({_first_line(error)})") from error
+    Checks(Origin(path), buffer, stored, None).check_whole()
 
 
 def damage(path: Path, what: str) -> DamageError:
     """Give the error of a damaged file."""
-    return DamageError(f"segment file {path} is damaged: {what}; {MEND}")
-
-
-class _Sink(io.RawIOBase):
-    """A handle as a Python file that counts and checks what passes."""
-
-    def __init__(self, handle: Handle) -> None:
-        super().__init__()
-        self.handle = handle
-        self.n_bytes = 0
-        self.checksum = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        chunk = pa.py_buffer(data)
-        self.handle.write(chunk)
-        self.checksum = crc32c(chunk, self.checksum)
-        self.n_bytes += chunk.size
-        return int(chunk.size)
-
-
-def _as_list(array: pa.Array) -> pa.Array:
-    return pa.ListArray.from_arrays(pa.array([0, len(array)], pa.int32()), array)
+    return Origin(path).damage(what)
 
 
 def _first_line(error: BaseException) -> str:
     return str(error).split("\n", 1)[0] or type(error).__name__
+
+
+__all__ = [
+    "MEND",
+    "ArrowFile",
+    "damage",
+    "map_file",
+    "read_lists",
+    "verify_file",
+    "write_arrow",
+    "write_lists",
+]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from .fixed_point import Float32s, Int8s, Int16s, quantise, restore
 
 KEY = np.dtype([("hi", "<u8"), ("lo", "<u8")])
 """A 128-bit content key: of a masked log line, or of the exact text of a chunk. All zero: no key."""
@@ -16,6 +18,7 @@ KEY = np.dtype([("hi", "<u8"), ("lo", "<u8")])
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
 UInt8s = npt.NDArray[np.uint8]
+UInt16s = npt.NDArray[np.uint16]
 Keys = npt.NDArray[np.void]
 """Array of dtype `KEY`."""
 
@@ -127,29 +130,70 @@ class ColumnBatch:
         return np.asarray(self.columns["ts"])
 
 
+NO_HEAD = 255
+"""Head of a text with too few tokens, or of a vector that was given."""
+
+
 @dataclass(slots=True)
 class Vectors:
     """Embeddings of distinct texts, one row a key.
 
-    key: `KEY` (u). exact: float16 (u, dim), unit length: the stored truth. heads: uint8 (u, layers * heads), attention
-    entropy of each head in bits * 32 (0 where there are under 2 tokens). n_tokens: uint16 (u), without special
-    tokens. head, second: uint8 (u), the last layer's sharpest and second sharpest head, calibrated (255: none).
-    qls: int8 (u, 136), quantised log-signature of the token path. exemplar: int64 (u), sequence number of an event
-    whose text was embedded; -1 where none is known or the vector was given (the default: all -1).
+    key: `KEY` (u). values: int16 (u, dim), step: float32 (u): the stored truth of a vector of unit length is
+    their float32 product (`fixed_point`). heads: uint8 (u, layers * heads), attention entropy of each head in
+    bits * 32 (0 where there are under 2 tokens). n_tokens: uint16 (u), without special tokens. head, second:
+    uint8 (u), the last layer's sharpest and second sharpest head, calibrated (255: none). qls: int8 (u, 136),
+    quantised log-signature of the token path. exemplar: int64 (u), sequence number of an event whose text was
+    embedded; -1 where none is known or the vector was given (the default: all -1).
+    Vectors of no known model have heads and qls of width 0.
     """
 
     key: Keys
-    exact: npt.NDArray[np.float16]
+    values: Int16s
+    step: Float32s
     heads: UInt8s
-    n_tokens: npt.NDArray[np.uint16]
+    n_tokens: UInt16s
     head: UInt8s
     second: UInt8s
-    qls: npt.NDArray[np.int8]
+    qls: Int8s
     exemplar: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
 
     def __post_init__(self) -> None:
         if not len(self.exemplar):
             self.exemplar = np.full(len(self.key), -1, np.int64)
+
+    @classmethod
+    def blank(cls, key: Keys, dim: int, *, n_heads: int = 0, n_qls: int = 0) -> Vectors:
+        """Give zero vectors of these keys, with nothing known beside them."""
+        u = len(key)
+        return cls(
+            key=key,
+            values=np.zeros((u, dim), np.int16),
+            step=np.zeros(u, np.float32),
+            heads=np.zeros((u, n_heads), np.uint8),
+            n_tokens=np.zeros(u, np.uint16),
+            head=np.full(u, NO_HEAD, np.uint8),
+            second=np.full(u, NO_HEAD, np.uint8),
+            qls=np.zeros((u, n_qls), np.int8),
+        )
+
+    @classmethod
+    def of(cls, key: Keys, vectors: npt.NDArray[np.floating[Any]], **beside: npt.NDArray[Any]) -> Vectors:
+        """Give vectors (u, dim) of unit length as they are stored.
+
+        beside: `heads`, `qls` and so on, as the fields; what is left out is as in `blank`.
+        """
+        made = cls.blank(key, vectors.shape[1])
+        made.values, made.step = quantise(vectors)
+        return replace(made, **beside)
+
+    @property
+    def dim(self) -> int:
+        """Dimensions."""
+        return int(self.values.shape[1])
+
+    def exact(self) -> Float32s:
+        """Give the vectors, float32 (u, dim)."""
+        return restore(self.values, self.step)
 
     def __len__(self) -> int:
         return len(self.key)
@@ -158,7 +202,8 @@ class Vectors:
         """Give the vectors at `rows`, in that order."""
         return Vectors(
             self.key[rows],
-            self.exact[rows],
+            self.values[rows],
+            self.step[rows],
             self.heads[rows],
             self.n_tokens[rows],
             self.head[rows],

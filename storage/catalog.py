@@ -20,6 +20,8 @@ from .listing import Listing, Rewrite, rewrite
 from .manifest import ListFile, Root, publish, read_root, root_path, stage
 from .meta import Json, SegmentMeta, StoredFile, expect_members
 from .rejects import RejectFile
+from .remote import is_remote
+from .segment_list import pack_entries, unpack_entries
 
 
 class Stored(Protocol):
@@ -87,13 +89,16 @@ def load(files: Files, layout: Layout, version: int, previous: Catalog | None = 
     """
     root = read_root(files, layout.manifest, version)
     old = previous or Catalog(root)
+    if is_remote(files):
+        needed = root.files() - {file.file for file in root.ledger}
+        files.prefetch(layout.lists, needed - old.root.files() if previous else needed)
     return Catalog(
         root,
         _load_listing(files, layout, "segments", root.segments, SegmentMeta, old.segments),
-        _load_listing(files, layout, "ledger", root.ledger, Position, old.ledger),
+        _later(files, layout, root, previous),
         _load_listing(files, layout, "rejects", root.rejects, RejectFile, old.rejects),
         _load_listing(files, layout, "audit", root.audit, AuditRecord, old.audit),
-        None if root.model is None else _load_model(files, layout, root.model),
+        None if root.model is None else load_model(files, layout, root.model),
     )
 
 
@@ -149,9 +154,10 @@ class Committer:
         segments = self._write_listing(
             "segments", rewrite(old.segments, {s.id: s for s in change.put_segments}, change.drop_segments)
         )
-        ledger = self._write_listing(
-            "ledger", rewrite(old.ledger, {p.fingerprint: p for p in change.positions}, ())
-        )
+        ledger = old.ledger
+        if change.positions:
+            positions = {p.fingerprint: p for p in change.positions}
+            ledger = self._write_listing("ledger", rewrite(ledger, positions, ()))
         rejects = self._write_listing(
             "rejects", rewrite(old.rejects, {r.file.name: r for r in change.rejects}, change.drop_rejects)
         )
@@ -164,7 +170,7 @@ class Committer:
             wal_floor=old.root.wal_floor if change.wal_floor is None else change.wal_floor,
             next_seq=old.root.next_seq if change.next_seq is None else change.next_seq,
             segments=segments.files,
-            ledger=ledger.files,
+            ledger=ledger.files if change.positions else old.root.ledger,
             rejects=rejects.files,
             audit=audit.files,
             store_id=old.root.store_id or uuid.uuid4().hex,
@@ -179,7 +185,8 @@ class Committer:
     def _write_listing(self, kind: str, change: Rewrite[S]) -> Listing[S]:
         lists = dict(change.kept)
         for keys in change.groups:
-            body = {"entries": {key: change.entries[key].to_json() for key in keys}}
+            entries = {key: change.entries[key].to_json() for key in keys}
+            body = pack_entries(entries) if kind == "segments" else {"entries": entries}
             lists[ListFile(self._write_document(kind, body), len(keys))] = keys
         return Listing(change.entries, lists)
 
@@ -195,32 +202,59 @@ def _load_listing(
     entries: dict[str, S] = {}
     lists: dict[ListFile, tuple[str, ...]] = {}
     for file in named:
-        found = _known(old, file) or _load_list(files, layout.lists, kind, file, of, old)
+        found = _known(old, file) or load_list(files, layout.lists, kind, file, of, old)
         entries.update(found)
         lists[file] = tuple(found)
     return Listing(entries, lists)
+
+
+def _later(files: Files, layout: Layout, root: Root, old: Catalog | None) -> Listing[Position]:
+    """Give the positions of sources, read when asked for: only a load asks, and there may be very many."""
+    if old is not None and root.ledger == old.root.ledger:
+        return old.ledger
+    # A listing that nobody looked into must not be kept for the next: its files may be gone by then.
+    known = old.ledger if old is not None and old.ledger.is_loaded else Listing[Position].empty()
+
+    def read() -> Listing[Position]:
+        try:
+            return _load_listing(files, layout, "ledger", root.ledger, Position, known)
+        except FileNotFoundError as error:
+            raise DamageError(
+                f"{error.filename}: missing, manifest {root.version} names it; restore it from a copy"
+            ) from error
+
+    return Listing.later(read)
 
 
 def _known(old: Listing[S], file: ListFile) -> Mapping[str, S] | None:
     return {key: old.entries[key] for key in old.lists[file]} if file in old.lists else None
 
 
-def _load_list(
+def load_list(
     files: Files, directory: Path, kind: str, file: ListFile, of: type[S], old: Listing[S]
 ) -> Mapping[str, S]:
+    """Give the entries of one list; those that `old` has too are its own objects.
+
+    Raises FileNotFoundError, DamageError, StoreError.
+    """
     body = unpack(kind, _read_checked(files, directory, file.file), str(directory / file.file.name))
-    expect_members(body, ("entries",), f"list {file.file.name}")
-    fresh = {key: of.from_json(entry) for key, entry in body["entries"].items()}
+    members = ("names", "entries") if kind == "segments" else ("entries",)
+    expect_members(body, members, f"list {file.file.name}")
+    entries = unpack_entries(body) if kind == "segments" else body["entries"]
+    fresh = {key: of.from_json(entry) for key, entry in entries.items()}
     # What did not change stays the same object, so that what was opened for it stays open.
     return {key: old.entries[key] if old.entries.get(key) == entry else entry for key, entry in fresh.items()}
 
 
-def _load_model(files: Files, layout: Layout, file: StoredFile) -> ModelInfo:
+def load_model(files: Files, layout: Layout, file: StoredFile) -> ModelInfo:
+    """Give what the vectors are made with. Raises FileNotFoundError, DamageError, StoreError."""
     body = unpack("model", _read_checked(files, layout.lists, file), str(layout.lists / file.name))
     return ModelInfo(**(body | {"qls_scale": tuple(body["qls_scale"])}))
 
 
 def _read_checked(files: Files, directory: Path, file: StoredFile) -> bytes:
+    if is_remote(files):
+        return bytes(files.fetch(directory / file.name, file))
     data = files.read(directory / file.name)
     if (len(data), crc32c(data)) != (file.n_bytes, file.crc32c):
         raise DamageError(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,9 @@ SHORT_TEXT_BYTES = 64
 
 DICTIONARY_GAIN = 4
 """Longer texts are, once their distinct values take a quarter of the plain bytes; lz4 gains about as much."""
+
+LONG_TEXT_BYTES = 256
+"""Texts of at least this mean length are coded only once it is known to pay: coding needs three times their bytes."""
 
 HOT_BYTES_PER_VALUE = {False: 64, True: 1024}
 """What a hot column may cost for each value it holds; True: canonical fields and signals, often asked for."""
@@ -192,19 +197,44 @@ def _place(name: str, array: pa.Array, n_rows: int) -> tuple[pa.Array, bool]:
 
 
 def _place_text(name: str, array: pa.Array, limit: int) -> tuple[pa.Array, bool]:
+    if _is_long(array) and not _pays(name, *_distinct(array), *_values(array)):
+        return array, False
     coded = _compact(array) if pa.types.is_dictionary(array.type) else _encode(array)
     if coded is None:
         return array, False
     lengths = pc.binary_length(coded.dictionary).to_numpy(zero_copy_only=False).astype(np.int64)
     counts = np.bincount(_valid_codes(coded), minlength=len(lengths))
-    n_values, coded_bytes, plain_bytes = int(counts.sum()), int(lengths.sum()), int(lengths @ counts)
-    if name in FREE_TEXTS:
-        pays = 2 * len(lengths) <= n_values and DICTIONARY_GAIN * coded_bytes <= 2 * plain_bytes
-    else:
-        pays = plain_bytes <= SHORT_TEXT_BYTES * n_values or DICTIONARY_GAIN * coded_bytes <= plain_bytes
+    pays = _pays(name, len(lengths), int(lengths.sum()), int(counts.sum()), int(lengths @ counts))
     if pays and len(array) * _index_type(len(lengths)).bit_width <= 8 * limit:
         return coded, True
     return plain(array), False
+
+
+def _pays(name: str, n_distinct: int, coded_bytes: int, n_values: int, plain_bytes: int) -> bool:
+    """Whether texts are better coded. n_distinct, coded_bytes: of the different ones; the others: of all."""
+    if name in FREE_TEXTS:
+        return 2 * n_distinct <= n_values and DICTIONARY_GAIN * coded_bytes <= 2 * plain_bytes
+    return plain_bytes <= SHORT_TEXT_BYTES * n_values or DICTIONARY_GAIN * coded_bytes <= plain_bytes
+
+
+def _is_long(array: pa.Array) -> bool:
+    if not pa.types.is_string(array.type):
+        return False
+    n_values, n_bytes = _values(array)
+    return n_bytes >= LONG_TEXT_BYTES * max(n_values, 1)
+
+
+def _values(array: pa.Array) -> tuple[int, int]:
+    return len(array) - array.null_count, _content_length(array)
+
+
+def _distinct(array: pa.Array) -> tuple[int, int]:
+    """Give how many texts differ, and their bytes; two of one length and checksum count once."""
+    _, offsets, data = array.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1].tolist()
+    view = memoryview(data)
+    marks = {(end - start, zlib.crc32(view[start:end])) for start, end in pairwise(bounds)}
+    return len(marks), sum(n_bytes for n_bytes, _ in marks)
 
 
 def _encode(array: pa.Array) -> pa.DictionaryArray | None:

@@ -92,7 +92,10 @@ def decode(kind: Kind, first_seq: int, n_rows: int, payload: memoryview, *, vers
     if kind == Kind.RECORDS:
         entry.raw = _decode_records(head, n_rows, buffers[2:])
     elif kind == Kind.TABLE:
-        entry.columns, entry.vectors = _decode_table(head, first_seq, n_rows, buffers[2:])
+        entry.columns = _decode_table(first_seq, n_rows, buffers[2:])
+        if "vectors" in head:
+            decode_these = _decode_vectors if version >= 2 else _decode_vectors_of_format_1
+            entry.vectors = decode_these(head["vectors"], buffers[9:])
     return entry
 
 
@@ -148,14 +151,15 @@ def _encode_table(batch: ColumnBatch, vectors: Vectors | None, head: Json) -> li
     if vectors is None:
         return buffers
     head["vectors"] = {
-        "dim": vectors.exact.shape[1],
+        "dim": vectors.dim,
         "heads": vectors.heads.shape[1],
         "qls": vectors.qls.shape[1],
     }
     return [
         *buffers,
         _little(vectors.key, KEY),
-        _little(vectors.exact, "<f2"),
+        _little(vectors.values, "<i2"),
+        _little(vectors.step, "<f4"),
         _little(vectors.heads, "u1"),
         _little(vectors.n_tokens, "<u2"),
         _little(vectors.head, "u1"),
@@ -164,9 +168,7 @@ def _encode_table(batch: ColumnBatch, vectors: Vectors | None, head: Json) -> li
     ]
 
 
-def _decode_table(
-    head: Json, first_seq: int, n_rows: int, buffers: Sequence[memoryview]
-) -> tuple[ColumnBatch, Vectors | None]:
+def _decode_table(first_seq: int, n_rows: int, buffers: Sequence[memoryview]) -> ColumnBatch:
     with pa.ipc.open_stream(pa.py_buffer(buffers[0])) as reader:
         table = reader.read_next_batch()
     parts = TextParts(
@@ -177,25 +179,38 @@ def _decode_table(
         primary=np.frombuffer(buffers[6], "?"),
     )
     columns = dict(zip(table.schema.names, table.columns, strict=True))
-    batch = ColumnBatch(n_rows, columns, parts, np.frombuffer(buffers[1], KEY))
-    vectors = _decode_vectors(head["vectors"], buffers[7:]) if "vectors" in head else None
-    return numbered(batch, first_seq), vectors
+    return numbered(ColumnBatch(n_rows, columns, parts, np.frombuffer(buffers[1], KEY)), first_seq)
 
 
 def _decode_vectors(widths: Json, buffers: Sequence[memoryview]) -> Vectors:
-    key = np.frombuffer(buffers[0], KEY)
-    n = len(
-        key
-    )  # not -1: vectors given with the events have no heads, and nothing can be divided by no width
+    key, values = np.frombuffer(buffers[0], KEY), np.frombuffer(buffers[1], "<i2")
     return Vectors(
         key=key,
-        exact=np.frombuffer(buffers[1], "<f2").reshape(n, widths["dim"]),
-        heads=np.frombuffer(buffers[2], "u1").reshape(n, widths["heads"]),
-        n_tokens=np.frombuffer(buffers[3], "<u2"),
-        head=np.frombuffer(buffers[4], "u1"),
-        second=np.frombuffer(buffers[5], "u1"),
-        qls=np.frombuffer(buffers[6], "i1").reshape(n, widths["qls"]),
+        values=_rows(values, len(key), widths["dim"]),
+        step=np.frombuffer(buffers[2], "<f4"),
+        **_decode_sides(widths, len(key), buffers[3:]),
     )
+
+
+def _decode_vectors_of_format_1(widths: Json, buffers: Sequence[memoryview]) -> Vectors:
+    key, exact = np.frombuffer(buffers[0], KEY), np.frombuffer(buffers[1], "<f2")
+    sides = _decode_sides(widths, len(key), buffers[2:])
+    return Vectors.of(key, _rows(exact, len(key), widths["dim"]), **sides)
+
+
+def _decode_sides(widths: Json, n: int, buffers: Sequence[memoryview]) -> dict[str, npt.NDArray[Any]]:
+    return {
+        "heads": _rows(np.frombuffer(buffers[0], "u1"), n, widths["heads"]),
+        "n_tokens": np.frombuffer(buffers[1], "<u2"),
+        "head": np.frombuffer(buffers[2], "u1"),
+        "second": np.frombuffer(buffers[3], "u1"),
+        "qls": _rows(np.frombuffer(buffers[4], "i1"), n, widths["qls"]),
+    }
+
+
+def _rows(flat: npt.NDArray[Any], n: int, width: int) -> npt.NDArray[Any]:
+    # Both said, not -1: what was given with the events has no heads, and nothing can be divided by no width.
+    return flat.reshape(n, width)
 
 
 def _decode_rejects(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 
 class TreeringError(Exception):
     """Base of every error that treering raises on purpose; its text is meant for the user."""
@@ -37,6 +39,10 @@ class ConfigError(TreeringError, ValueError):
     """A setting, path or option does not make sense."""
 
 
+class StaleError(ConfigError):
+    """What was asked for was replaced meanwhile: an erasure made another segment of it, say. Look again."""
+
+
 class InputError(TreeringError):
     """A source of records cannot be read at all (single bad records are counted, not raised)."""
 
@@ -46,7 +52,24 @@ class StoreError(TreeringError, OSError):
 
 
 class DamageError(StoreError):
-    """A file of the store is torn, altered or missing; the message names it and says how to go on."""
+    """A file of the store is torn, altered or missing; the message names it and says how to go on.
+
+    path: the file, segment_id: the segment that it belongs to, what: what is wrong with it, without the rest of
+    the message; each where it is known.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: Path | None = None,
+        segment_id: str | None = None,
+        what: str | None = None,
+    ) -> None:
+        self.path = path
+        self.segment_id = segment_id
+        self.what = what
+        super().__init__(message)
 
 
 class ModelError(TreeringError):

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import google_crc32c
 import pyarrow as pa
 
+from .advice import explained, named
 from .errors import StoreError
 from .meta import StoredFile
 
@@ -40,7 +41,7 @@ def as_store_error(path: Path, what: str) -> Iterator[None]:
     except StoreError:
         raise
     except OSError as error:
-        raise StoreError(f"{path}: cannot {what}: {error}") from error
+        raise StoreError(f"{path}: cannot {what}: {explained(error)}") from error
 
 
 class Handle(Protocol):
@@ -125,8 +126,9 @@ class Files(Protocol):
     def lock(self, path: Path, *, exclusive: bool) -> Lock | None:
         """Take a flock on an existing file, or None where another holder forbids it; never waits.
 
-        Raises FileNotFoundError, also when the file was unlinked while it was being locked. The lock belongs
-        to this call: a second one in the same process competes with it.
+        Raises FileNotFoundError, also when the file was unlinked while it was being locked, and OSError with a
+        number of `advice.NO_LOCKS` where the file system has no locks. The lock belongs to this call: a second
+        one in the same process competes with it.
         """
         ...
 
@@ -161,12 +163,14 @@ class OsHandle:
     def write(self, data: Data) -> None:
         """Append all of `data`."""
         rest = memoryview(pa.py_buffer(data))
-        while len(rest):
-            rest = rest[os.write(self._fd, rest) :]
+        with named(self._path):
+            while len(rest):
+                rest = rest[os.write(self._fd, rest) :]
 
     def truncate(self, n_bytes: int) -> None:
         """Cut the file to its first `n_bytes`."""
-        os.ftruncate(self._fd, n_bytes)
+        with named(self._path):
+            os.ftruncate(self._fd, n_bytes)
 
     def sync(self) -> None:
         """Make the contents durable."""
@@ -241,20 +245,22 @@ class OsFiles:
 
     def read(self, path: Path, start: int = 0, n_bytes: int = -1) -> bytes:
         """Give the contents of a file from byte `start` on."""
-        with path.open("rb") as file:
+        with named(path), path.open("rb") as file:
             file.seek(start)
             return file.read(n_bytes)
 
     def map(self, path: Path) -> pa.Buffer:
         """Give the contents of an immutable file as a memory map."""
-        with pa.memory_map(str(path)) as file:
+        with named(path), pa.memory_map(str(path)) as file:
             return file.read_buffer()
 
     def lock(self, path: Path, *, exclusive: bool) -> Lock | None:
         """Take a flock on an existing file."""
-        lock = OsLock(fd := os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        # A network file system gives an exclusive lock only to who may write, a shared one to who may read.
+        lock = OsLock(fd := os.open(path, (os.O_RDWR if exclusive else os.O_RDONLY) | os.O_CLOEXEC))
         try:
-            fcntl.flock(fd, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            with named(path):
+                fcntl.flock(fd, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
             if os.fstat(fd).st_ino != path.stat().st_ino:
                 raise FileNotFoundError(f"{path} was replaced while it was being locked")
         except BlockingIOError:

@@ -40,7 +40,7 @@ def join_columns(batches: Sequence[Mapping[str, pa.Array]], lengths: Sequence[in
         pieces = [batch.get(name) for batch in batches]
         key = tuple(id(piece) for piece in pieces)
         if key not in seen:
-            seen[key] = _join(name, pieces, lengths)
+            seen[key] = join_pieces(name, pieces, lengths)
         if seen[key].null_count < len(seen[key]) or name in SYSTEM_HOT:
             joined[name] = seen[key]
     joined = _same_objects(joined)
@@ -49,7 +49,11 @@ def join_columns(batches: Sequence[Mapping[str, pa.Array]], lengths: Sequence[in
     return joined
 
 
-def _join(name: str, pieces: Sequence[pa.Array | None], lengths: Sequence[int]) -> pa.Array:
+def join_pieces(name: str, pieces: Sequence[pa.Array | None], lengths: Sequence[int]) -> pa.Array:
+    """Put the pieces of one column one after the other, None as nulls.
+
+    Raises StoreError where two have different types.
+    """
     pieces = [_plain_items(_decode_numbers(piece)) for piece in pieces]
     typed = [piece for piece in pieces if piece is not None and not pa.types.is_null(piece.type)]
     if not typed:
@@ -108,19 +112,30 @@ def _join_coded(pieces: Sequence[pa.Array | None], lengths: Sequence[int]) -> pa
     return pa.DictionaryArray.from_arrays(indices, chunks[0].dictionary)
 
 
+class Distinct:
+    """Columns, of which equal ones become the same object."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[object, ...], list[pa.Array]] = {}
+
+    def same(self, array: pa.Array) -> pa.Array:
+        """Give the first column with these values: this one, or one that was given before."""
+        mark = (str(array.type), array.null_count, len(array), _content_mark(array))
+        rivals = self._kept.setdefault(mark, [])
+        found = next((rival for rival in rivals if rival is array or _equal(rival, array)), None)
+        if found is None:
+            rivals.append(array)
+            return array
+        return found
+
+
 def _same_objects(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
-    kept: dict[tuple[object, ...], list[pa.Array]] = {}
-    marks: dict[int, tuple[object, ...]] = {}
+    distinct, same = Distinct(), dict[int, pa.Array]()
     for name in sorted(columns, key=precedence):
         array = columns[name]
-        if id(array) not in marks:
-            marks[id(array)] = (str(array.type), array.null_count, len(array), _content_mark(array))
-        rivals = kept.setdefault(marks[id(array)], [])
-        same = next((rival for rival in rivals if rival is array or _equal(rival, array)), None)
-        if same is None:
-            rivals.append(array)
-        else:
-            columns[name] = same
+        if id(array) not in same:
+            same[id(array)] = distinct.same(array)
+        columns[name] = same[id(array)]
     return columns
 
 

@@ -40,29 +40,3 @@ def fill_log_signatures(
             for j in range(i + 1, d):
                 out[p, k] = 0.5 * (moments[i, j] - moments[j, i])
                 k += 1
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def fill_codes(
-    exact: npt.NDArray[np.float32],
-    codes: npt.NDArray[np.int8],
-    scale: npt.NDArray[np.float32],
-    square: Floats,
-) -> None:
-    """Fill codes, scale and ‖x - codes * scale‖² of vectors.
-
-    exact: float32 (u, dim). codes: int8 (u, width >= dim), zeros. scale: float32 (u). square: float64 (u).
-    """
-    for row in range(exact.shape[0]):
-        largest = np.float32(0.0)
-        for j in range(exact.shape[1]):
-            largest = max(largest, abs(exact[row, j]))
-        step = np.float32(largest / np.float32(127.0))
-        scale[row] = step
-        square[row] = 0.0
-        inverse = 1.0 / np.float64(step) if step > 0 else 0.0
-        for j in range(exact.shape[1]):
-            code = min(max(np.rint(exact[row, j] * inverse), -127.0), 127.0)
-            codes[row, j] = np.int8(code)
-            rest = exact[row, j] - code * step
-            square[row] += rest * rest

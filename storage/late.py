@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from .arrow_file import ArrowFile, damage, read_lists, write_lists
+from .arrow_file import ArrowFile, read_lists, write_lists
 from .batch import Vectors
 from .columns import field_stats, is_text
 from .files import Files
@@ -64,7 +64,7 @@ def read_late(files: Sequence[ArrowFile], n_rows: int) -> LateColumns:
             if not name.startswith(SIGNAL):
                 continue
             if len(array) != n_rows:
-                raise damage(file.path, f"{name} has {len(array)} rows, the segment {n_rows}")
+                raise file.damage(f"{name} has {len(array)} rows, the segment {n_rows}")
             coded = array.dictionary_encode() if is_text(array.type) else array
             found.signals[name.removeprefix(SIGNAL)] = coded
     return found

@@ -21,6 +21,11 @@ class Layout:
         return self.path / "LOCK"
 
     @property
+    def backup(self) -> Path:
+        """File in which a backup says of which store it is; a store that is no backup has none."""
+        return self.path / "backup.json"
+
+    @property
     def manifest(self) -> Path:
         """Directory of the manifests."""
         return self.path / "_manifest"
@@ -44,6 +49,11 @@ class Layout:
     def rejects(self) -> Path:
         """Directory of reject files."""
         return self.path / "rejects"
+
+    @property
+    def reembed(self) -> Path:
+        """Directory of the shadow, while the store is being moved to another model; there is none else."""
+        return self.path / "reembed"
 
     @property
     def directories(self) -> tuple[Path, ...]:

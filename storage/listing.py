@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from typing import Generic, TypeVar
 
 from .manifest import ListFile
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 LIST_ENTRIES = 32
 """Most entries of a list file: at 10,000 segments a root names some 500 lists, a change rewrites 1 to 3."""
@@ -27,10 +30,52 @@ class Listing(Generic[T]):
         """No entries, no files."""
         return cls({}, {})
 
+    @classmethod
+    def later(cls, load: Callable[[], Listing[T]]) -> Listing[T]:
+        """Give what `load` gives, once somebody looks into it. Looking raises what `load` raises."""
+        loaded = cache(load)
+        return cls(Later(lambda: loaded().entries), Later(lambda: loaded().lists))
+
+    def load(self) -> None:
+        """See that it is in memory."""
+        len(self.lists)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it is in memory."""
+        return not isinstance(self.lists, Later) or self.lists.is_made
+
     @property
     def files(self) -> tuple[ListFile, ...]:
         """The list files, as a root names them."""
         return tuple(self.lists)
+
+
+class Later(Mapping[K, V]):
+    """A mapping that is made when somebody looks into it."""
+
+    def __init__(self, make: Callable[[], Mapping[K, V]]) -> None:
+        self._make = make
+        self._made: Mapping[K, V] | None = None
+
+    @property
+    def is_made(self) -> bool:
+        """Whether somebody looked."""
+        return self._made is not None
+
+    def _all(self) -> Mapping[K, V]:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def __getitem__(self, key: K) -> V:
+        return self._all()[key]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
 
 
 @dataclass(frozen=True, slots=True)

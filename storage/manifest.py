@@ -60,10 +60,14 @@ class Root:
     written: Mapping[str, int] = field(default_factory=dict)
     audit_head: str = ""
 
+    def files(self) -> set[StoredFile]:
+        """Give the files below `meta/` that it counts on."""
+        lists = {file.file for file in (*self.segments, *self.ledger, *self.rejects, *self.audit)}
+        return lists | ({self.model} if self.model else set())
+
     def names(self) -> set[str]:
-        """Give the names of the files below `meta/` that it counts on."""
-        lists = {file.file.name for file in (*self.segments, *self.ledger, *self.rejects, *self.audit)}
-        return lists | ({self.model.name} if self.model else set())
+        """Give their names."""
+        return {file.name for file in self.files()}
 
     def to_json(self) -> Json:
         """Give the JSON object that `from_json` reads."""

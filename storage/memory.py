@@ -10,19 +10,25 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from .batch import ColumnBatch, Int32s, Int64s, Keys, TextParts, Vectors
-from .columns import Placed, find_owners, place_columns, take_columns
+from .columns import Placed, find_owners, is_number, place_columns, take_columns
 from .joining import join_columns
+from .merged_columns import merge_columns
 from .part import FieldStats, Part, Postings, Slice, VectorTable
+from .partitions import partition_values
 from .patt import build_tree
 from .postings import PartsTable, index_keys, join_keys, join_parts, order_parts
 from .residual import RESIDUAL, Cells, column_of, unpack_cells
-from .rows import RowIndex, Rows
+from .rows import RowIndex, Rows, inverse
 from .shards import assign_shards, slices_of
 from .tree import Tree
+from .tree_sources import Source
 from .vectors import make_table, merge_tables, no_vectors
 
 Lookup = Callable[[Keys], tuple[npt.NDArray[np.bool_], Vectors]]
 """Vectors that are known already: which keys were found, and their vectors in key order."""
+
+Sources = Callable[[], Sequence[Source]]
+"""Gives the parts that a part was merged from, as a tree sees them."""
 
 MAX_SUMMARISED = 128
 """Number columns that a tree summarises; canonical fields and signals come first."""
@@ -46,6 +52,7 @@ class MemoryPart(Rows):
         template_keys: Keys,
         qls_scale: Sequence[float] | None,
         signals_pending: bool,
+        sources: Sources | None = None,
     ) -> None:
         super().__init__(part_id, n_rows, slices)
         self.placed = placed
@@ -57,6 +64,7 @@ class MemoryPart(Rows):
         self._template_keys = template_keys
         self._qls_scale = qls_scale
         self._signals_pending = signals_pending
+        self._sources = sources
 
     @property
     def is_stored(self) -> bool:
@@ -124,6 +132,11 @@ class MemoryPart(Rows):
         return find_owners({**self.placed.hot, **self.placed.cold})
 
     @cached_property
+    def partitions(self) -> Mapping[str, tuple[str, ...] | None]:
+        """All values of the partition columns; None: too many to list."""
+        return partition_values(self.placed)
+
+    @cached_property
     def _table(self) -> VectorTable:
         return self._make_vectors()
 
@@ -133,9 +146,7 @@ class MemoryPart(Rows):
 
     @cached_property
     def _postings(self) -> Postings:
-        order = self.time_order()
-        rank = None if order is None else _inverse(order, self.n_rows)
-        return self._parts.postings(len(self._keys), rank)
+        return self._postings_of_parts()
 
     @cached_property
     def _tree(self) -> Tree:
@@ -143,11 +154,12 @@ class MemoryPart(Rows):
             self.ts,
             self.seq,
             self.slices,
-            numbers={name: self.numbers(name) for name in summarised(self.placed.hot)},
+            numbers={name: self.numbers(name) for name in summarised(_types(self.placed.hot))},
             level=self.numbers("level") if "level" in self.placed.hot else None,
             vec_of_row=self.vec_of_row(),
             table=self.vectors() if self._qls_scale is not None else None,
             qls_scale=self._qls_scale,
+            sources=() if self._sources is None else self._sources(),
         )
 
     @cached_property
@@ -189,11 +201,13 @@ def build(
     else:
         have, known = lookup(keys)
     columns = join_columns([batch.columns for batch in batches], lengths)
-    first_seq = _first_seqs(columns, parts, vec, len(keys))
+    first_seq = _first_seqs(_seq_of(columns), parts, vec, len(keys))
+    placed, order = _place(columns, sum(lengths))
     return _assemble(
         part_id,
-        columns,
+        placed,
         sum(lengths),
+        order=order,
         parts=parts,
         vec=vec,
         keys=keys,
@@ -205,38 +219,61 @@ def build(
     )
 
 
-def merge(parts: Sequence[Part], part_id: str, *, qls_scale: Sequence[float] | None = None) -> MemoryPart:
+def merge(
+    parts: Sequence[Part],
+    part_id: str,
+    *,
+    qls_scale: Sequence[float] | None = None,
+    sources: Sources | None = None,
+    going: Callable[[], None] = lambda: None,
+) -> MemoryPart:
     """Merge parts into one, ordered by (shard, ts, seq) with a slice for each shard; every row stays.
 
     Rows whose primary text has no vector yet are in the slice NO_SHARD. Late vectors and signals of the parts
-    are merged like any other.
+    are merged like any other. sources: the parts as the tree sees them; None: it is built from the rows.
+    going: called between columns; what it raises ends the merge.
     """
     lengths = [part.n_rows for part in parts]
     texts = join_parts([part.parts() for part in parts], lengths)
     keys, vec = index_keys(texts.key)
-    table = merge_tables(keys, [part.vectors() for part in parts])
+    times = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ("ts", "seq")}
+    table = _own_exemplars(merge_tables(keys, [part.vectors() for part in parts]), times["seq"], texts, vec)
     primary = np.full(sum(lengths), -1, np.int32)
     primary[texts.row[texts.primary]] = vec[texts.primary]
+    shard = assign_shards(primary, table)
+    order = _order(times["ts"], times["seq"], shard)
     return _assemble(
         part_id,
-        join_columns([_columns_of(part) for part in parts], lengths),
+        place_columns(merge_columns(parts, order, going=going), sum(lengths)),
         sum(lengths),
+        order=order,
         parts=texts,
         vec=vec,
         keys=keys,
         have=table.have,
         make_vectors=lambda: table,
         template=join_keys([_template_of(part) for part in parts]),
-        shard=assign_shards(primary, table),
+        shard=shard,
         qls_scale=qls_scale,
         signals_pending=any(part.signals_pending for part in parts),
+        sources=sources,
     )
 
 
 def select(
-    part: Part, rows: RowIndex, part_id: str, *, qls_scale: Sequence[float] | None = None
+    part: Part,
+    rows: RowIndex,
+    part_id: str,
+    *,
+    qls_scale: Sequence[float] | None = None,
+    vectors: VectorTable | None = None,
+    columns: Mapping[str, pa.Array] | None = None,
+    signals_pending: bool | None = None,
 ) -> MemoryPart:
-    """Give a young part of some rows of another, in (ts, seq) order."""
+    """Give a young part of some rows of another, in (ts, seq) order.
+
+    vectors, columns (whole ones, by name), signals_pending: what replaces the part's own.
+    """
     rows = np.asarray(rows, np.intp)
     texts = part.parts()
     place = np.full(part.n_rows, -1, np.int64)
@@ -244,11 +281,17 @@ def select(
     kept = order_parts(texts, np.arange(len(texts), dtype=np.int32), place)
     texts = TextParts(kept.row, kept.field, kept.chunk, texts.key[kept.vec], kept.primary)
     keys, vec = index_keys(texts.key)
-    table = merge_tables(keys, [part.vectors()])
+    taken = take_columns({**_columns_of(part), **(columns or {})}, rows)
+    taken = join_columns([taken], [len(rows)])
+    table = merge_tables(keys, [part.vectors() if vectors is None else vectors])
+    table = _own_exemplars(table, _seq_of(taken), texts, vec)
+    placed, order = _place(taken, len(rows))
+    is_pending = part.signals_pending if signals_pending is None else signals_pending
     return _assemble(
         part_id,
-        join_columns([take_columns(_columns_of(part), rows)], [len(rows)]),
+        placed,
         len(rows),
+        order=order,
         parts=texts,
         vec=vec,
         keys=keys,
@@ -256,26 +299,26 @@ def select(
         make_vectors=lambda: table,
         template=_template_of(part)[rows],
         qls_scale=qls_scale,
-        signals_pending=part.signals_pending and len(texts) > 0,
+        signals_pending=is_pending and len(texts) > 0,
     )
 
 
-def summarised(hot: Mapping[str, pa.Array]) -> list[str]:
+def summarised(hot: Mapping[str, pa.DataType]) -> list[str]:
     """Name the columns that a tree summarises: hot numbers, neither times nor severities."""
-    names = [
-        name
-        for name, array in hot.items()
-        if name not in ("ts", "seq", "level")
-        and (pa.types.is_integer(array.type) or pa.types.is_floating(array.type))
-    ]
+    names = [name for name, kind in hot.items() if name not in ("ts", "seq", "level") and is_number(kind)]
     return sorted(names, key=lambda name: ("#" in name, name))[:MAX_SUMMARISED]
+
+
+def _types(columns: Mapping[str, pa.Array]) -> dict[str, pa.DataType]:
+    return {name: array.type for name, array in columns.items()}
 
 
 def _assemble(
     part_id: str,
-    columns: dict[str, pa.Array],
+    placed: Placed,
     n_rows: int,
     *,
+    order: RowIndex | None,
     parts: TextParts,
     vec: Int32s,
     keys: Keys,
@@ -285,15 +328,16 @@ def _assemble(
     qls_scale: Sequence[float] | None,
     signals_pending: bool,
     shard: npt.NDArray[np.uint16] | None = None,
+    sources: Sources | None = None,
 ) -> MemoryPart:
-    order = _order(columns, shard)
+    """Make a part whose columns lie in `order` already; everything else comes as it lay before."""
     template_keys, template_of_row = index_keys(template, zero_is_none=True)
     return MemoryPart(
         part_id,
-        place_columns(take_columns(columns, order), n_rows),
+        placed,
         n_rows,
         slices_of(shard if shard is None or order is None else shard[order], n_rows),
-        parts=order_parts(parts, vec, None if order is None else _inverse(order, n_rows)),
+        parts=order_parts(parts, vec, None if order is None else inverse(order)),
         keys=keys,
         have=have,
         make_vectors=make_vectors,
@@ -301,33 +345,45 @@ def _assemble(
         template_keys=template_keys,
         qls_scale=qls_scale,
         signals_pending=signals_pending,
+        sources=sources,
     )
 
 
-def _first_seqs(columns: Mapping[str, pa.Array], parts: TextParts, vec: Int32s, n_keys: int) -> Int64s:
+def _place(columns: Mapping[str, pa.Array], n_rows: int) -> tuple[Placed, RowIndex | None]:
+    """Give the columns in (ts, seq) order, and that order."""
+    order = None
+    if "ts" in columns:
+        order = _order(columns["ts"].to_numpy(), columns["seq"].to_numpy(), None)
+    return place_columns(take_columns(columns, order), n_rows), order
+
+
+def _seq_of(columns: Mapping[str, pa.Array]) -> Int64s:
+    return columns["seq"].to_numpy() if "seq" in columns else np.empty(0, np.int64)
+
+
+def _first_seqs(seq: Int64s, parts: TextParts, vec: Int32s, n_keys: int) -> Int64s:
     """Give the lowest sequence number of the events that use each key."""
     first = np.full(n_keys, np.iinfo(np.int64).max)
     if n_keys:
-        np.minimum.at(first, vec, columns["seq"].to_numpy()[parts.row])
+        np.minimum.at(first, vec, seq[parts.row])
     return first
 
 
-def _order(columns: Mapping[str, pa.Array], shard: npt.NDArray[np.uint16] | None) -> RowIndex | None:
+def _own_exemplars(table: VectorTable, seq: Int64s, parts: TextParts, vec: Int32s) -> VectorTable:
+    """Let texts without a vector be embedded from an event that is here."""
+    if not table.have.all():
+        first = _first_seqs(seq, parts, vec, len(table))
+        table.exemplar = np.where(table.have, table.exemplar, first)
+    return table
+
+
+def _order(ts: Int64s, seq: Int64s, shard: npt.NDArray[np.uint16] | None) -> RowIndex | None:
     """Give the rows in (shard, ts, seq) order, or None where they lie so."""
-    if "ts" not in columns:
-        return None
-    ts, seq = columns["ts"].to_numpy(), columns["seq"].to_numpy()
     later = (ts[1:] > ts[:-1]) | ((ts[1:] == ts[:-1]) & (seq[1:] >= seq[:-1]))
     if shard is None:
         return None if later.all() else np.lexsort((seq, ts))
     ahead = (shard[1:] > shard[:-1]) | ((shard[1:] == shard[:-1]) & later)
     return None if ahead.all() else np.lexsort((seq, ts, shard))
-
-
-def _inverse(order: RowIndex, n_rows: int) -> RowIndex:
-    place = np.empty(n_rows, np.intp)
-    place[order] = np.arange(n_rows)
-    return place
 
 
 def _columns_of(part: Part) -> dict[str, pa.Array]:

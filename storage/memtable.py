@@ -58,6 +58,15 @@ class Memtable:
         """The entries, in order."""
         return [entry for _, entry in self._entries]
 
+    def entries_between(self, first_seq: int, end_seq: int) -> list[Entry]:
+        """Give the entries that have events with sequence numbers in `[first_seq, end_seq)`."""
+        found = []
+        for _, entry in self._entries[max(self._entry_at(first_seq + 1) - 1, 0) :]:
+            if entry.first_seq >= end_seq:
+                break
+            found.append(entry)
+        return found
+
     @property
     def n_rejected(self) -> int:
         """Number of rejects."""

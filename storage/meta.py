@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, overload
+
+import orjson
 
 from .errors import StoreError
 from .part import FieldStats, Slice
@@ -18,9 +20,10 @@ def expect_members(obj: Json, names: Collection[str], what: str) -> None:
 
     A member that is not known may say that events are gone: a reader that passed over it would show them.
     """
-    if obj.keys() == set(names):
+    names = names if isinstance(names, frozenset) else frozenset(names)
+    if obj.keys() == names:
         return
-    odd = sorted(obj.keys() ^ set(names))
+    odd = sorted(obj.keys() ^ names)
     raise StoreError(
         f"{what} of the manifest: member {odd[0]!r} is {'unknown' if odd[0] in obj else 'missing'}; "
         "use the treering version that wrote the store"
@@ -47,12 +50,14 @@ class StoredFile:
 
 
 class FieldTable(Mapping[str, FieldStats]):
-    """Statistics by column, made of their JSON when asked for: a store has a hundred columns a segment."""
+    """Statistics by column, made when asked for: a store has a hundred columns a segment."""
 
-    __slots__ = ("_rows",)
+    __slots__ = ("_packed", "_rows")
 
     def __init__(self, rows: Json) -> None:
-        self._rows = rows
+        """Take JSON, name -> [n, minimum, maximum]."""
+        self._rows: Json | None = rows
+        self._packed: tuple[Sequence[str], str] = ((), "")
 
     @classmethod
     def of(cls, fields: Mapping[str, FieldStats]) -> FieldTable:
@@ -63,27 +68,74 @@ class FieldTable(Mapping[str, FieldStats]):
             {n: [s.n, _bound_to_json(s.minimum), _bound_to_json(s.maximum)] for n, s in fields.items()}
         )
 
+    @classmethod
+    def packed(cls, names: Sequence[str], text: str) -> FieldTable:
+        """Take the JSON text of four arrays: places in `names`, n, minima, maxima."""
+        table = cls({})
+        table._rows, table._packed = None, (names, text)
+        return table
+
     def to_json(self) -> Json:
-        """Give the JSON object that it was made of."""
+        """Give the JSON object that `__init__` takes."""
+        if self._rows is None:
+            names, text = self._packed
+            ids, *columns = orjson.loads(text)
+            values = zip(*columns, strict=True)
+            self._rows = {names[i]: list(row) for i, row in zip(ids, values, strict=True)}
         return self._rows
 
     def __getitem__(self, name: str) -> FieldStats:
-        n, low, high = self._rows[name]
+        n, low, high = self.to_json()[name]
         return FieldStats(n, _bound_from_json(low), _bound_from_json(high))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._rows
+        return name in self.to_json()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
+        return iter(self.to_json())
+
+    def __len__(self) -> int:
+        return len(self.to_json())
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, FieldTable):
+            return self.to_json() == other.to_json()
+        return isinstance(other, Mapping) and dict(self) == dict(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class FileTable(Sequence[StoredFile]):
+    """Files of a segment, made when asked for."""
+
+    __slots__ = ("_files", "_rows")
+
+    def __init__(self, rows: Sequence[Any]) -> None:
+        """Take JSON: [name, bytes, crc32c] of each file, or its object."""
+        self._rows = rows
+        self._files: tuple[StoredFile, ...] | None = None
+        if rows and isinstance(rows[0], dict):
+            self._files = tuple(StoredFile.from_json(row) for row in rows)
+
+    def _made(self) -> tuple[StoredFile, ...]:
+        if self._files is None:
+            self._files = tuple(StoredFile(*row) for row in self._rows)
+        return self._files
+
+    @overload
+    def __getitem__(self, place: int) -> StoredFile: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[StoredFile]: ...
+
+    def __getitem__(self, place: int | slice) -> StoredFile | Sequence[StoredFile]:
+        return self._made()[place]
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, FieldTable):
-            return self._rows == other._rows
-        return isinstance(other, Mapping) and dict(self) == dict(other)
+        return isinstance(other, Sequence) and self._made() == tuple(other)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -158,7 +210,7 @@ class SegmentMeta:
     seq_max: int
     fields: Mapping[str, FieldStats]
     slices: tuple[Slice, ...]
-    files: tuple[StoredFile, ...]
+    files: Sequence[StoredFile]
     pending: int
     signals_pending: bool
     late: tuple[LateFile, ...] = ()
@@ -237,12 +289,12 @@ class SegmentMeta:
             t_max=obj["t"][1],
             seq_min=obj["seq"][0],
             seq_max=obj["seq"][1],
-            fields=FieldTable(obj["fields"]),
-            slices=tuple(Slice(*s) for s in obj["slices"]),
-            files=tuple(StoredFile.from_json(f) for f in obj["files"]),
+            fields=obj["fields"] if isinstance(obj["fields"], FieldTable) else FieldTable(obj["fields"]),
+            slices=tuple([Slice(*s) for s in obj["slices"]]),
+            files=FileTable(obj["files"]),
             pending=obj["pending"],
             signals_pending=obj["signals_pending"],
-            late=tuple(LateFile.from_json(f) for f in obj["late"]),
+            late=tuple([LateFile.from_json(f) for f in obj["late"]]),
             generation=obj["generation"],
             deleted=Deletion.from_json(obj["deleted"]) if obj["deleted"] else None,
             partitions={n: None if v is None else tuple(v) for n, v in obj["partitions"].items()},
@@ -250,9 +302,11 @@ class SegmentMeta:
         )
 
 
-_MEMBERS = (
-    *("id", "level", "cell", "n_rows", "t", "seq", "fields", "slices", "files", "pending", "signals_pending"),
-    *("late", "generation", "deleted", "partitions", "n_blobs"),
+_MEMBERS = frozenset(
+    (
+        *("id", "level", "cell", "n_rows", "t", "seq", "fields", "slices", "files", "pending"),
+        *("signals_pending", "late", "generation", "deleted", "partitions", "n_blobs"),
+    )
 )
 
 

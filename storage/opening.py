@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,7 +9,10 @@ from .catalog import Catalog, Change, Committer, load
 from .errors import DamageError, StoreError
 from .files import Files, Lock
 from .layout import Layout
+from .locking import AT_ONCE, Patience, lock_for_writing
 from .manifest import Root, root_versions
+from .remote import Remote, is_remote
+from .takeover import is_committed
 from .view import newest_version
 from .wal import HEADER, WalWriter, wal_numbers, wal_path
 
@@ -18,22 +20,14 @@ NOTHING = Catalog(Root(version=0, epoch=0, wal_floor=0, next_seq=0))
 """What a store holds before its first version."""
 
 
-def take_lock(files: Files, layout: Layout) -> Lock:
+def take_lock(files: Files, layout: Layout, patience: Patience = AT_ONCE) -> Lock:
     """Become the one writer of a store, which is made if the directory is missing or empty.
 
     Raises StoreError where another process writes, and where something else lies in the directory.
     """
     _check_directory(files, layout)
-    _make_directory(files, layout.path)
-    with suppress(FileExistsError):
-        files.create(layout.lock).close()
-    lock = files.lock(layout.lock, exclusive=True)
-    if lock is None:
-        raise StoreError(
-            f"{layout.path}: process {_holder(files, layout)} writes to it; wait for it, or open it to read"
-        )
-    _sign(files, layout)
-    return lock
+    make_directory(files, layout.path)
+    return lock_for_writing(files, layout, patience)
 
 
 def open_catalog(files: Files, layout: Layout) -> Catalog:
@@ -41,6 +35,8 @@ def open_catalog(files: Files, layout: Layout) -> Catalog:
     if not root_versions(files, layout.manifest):
         _make_store(files, layout)
     version = newest_version(files, layout)
+    # Its writer may have died between the link and the fsync that makes it last; what comes builds on it.
+    files.fsync_dir(layout.manifest)
     try:
         return load(files, layout, version)
     except FileNotFoundError as error:
@@ -64,7 +60,8 @@ def _check_directory(files: Files, layout: Layout) -> None:
         )
 
 
-def _make_directory(files: Files, path: Path) -> None:
+def make_directory(files: Files, path: Path) -> None:
+    """Make a directory and its parents; durable on return."""
     missing = [p for p in (path, *path.parents) if not p.exists()]
     for directory in reversed(missing):
         files.mkdir(directory)
@@ -77,29 +74,24 @@ def _make_store(files: Files, layout: Layout) -> None:
         files.mkdir(directory)
     files.fsync_dir(layout.path)
     _check_unborn(files, layout)
+    if is_remote(files):
+        _make_remote_store(files, layout)
+        return
     for number in wal_numbers(files, layout.wal):
         files.unlink(wal_path(layout.wal, number))
     WalWriter.create(files, layout.wal, 1).close()
     Committer(files, layout, NOTHING, epoch=0).commit(Change(wal_floor=1))
 
 
+def _make_remote_store(files: Remote, layout: Layout) -> None:
+    # Another process may make the same store at this moment: what is there stays, whoever made it.
+    with suppress(FileExistsError):
+        WalWriter.create(files, layout.wal, 1).close()
+    is_committed(Committer(files, layout, NOTHING, epoch=0), Change(wal_floor=1))
+
+
 def _check_unborn(files: Files, layout: Layout) -> None:
     # A crash while a store is made leaves an empty log and no manifest; one that lost its manifests has more.
     log = any(files.size(wal_path(layout.wal, n)) > HEADER.size for n in wal_numbers(files, layout.wal))
-    if log or files.listdir(layout.segments):
+    if (log or files.listdir(layout.segments)) and not root_versions(files, layout.manifest):
         raise DamageError(f"{layout.manifest}: no manifest, yet the store has events; restore it from a copy")
-
-
-def _sign(files: Files, layout: Layout) -> None:
-    # The name of the holder is a help to others only; a full disk must not keep a store from being opened.
-    with suppress(OSError):
-        handle = files.append(layout.lock)
-        try:
-            handle.truncate(0)
-            handle.write(f"{os.getpid()}\n".encode())
-        finally:
-            handle.close()
-
-
-def _holder(files: Files, layout: Layout) -> str:
-    return files.read(layout.lock).decode("ascii", "replace").strip() or "unknown"

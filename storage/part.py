@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .batch import Int32s, Int64s, Keys, TextParts, UInt8s, Vectors
+from .batch import Int32s, Int64s, Keys, TextParts, UInt8s, UInt16s, Vectors
+from .fixed_point import PLANE, Float32s, Int8s, Int16s, join, restore
 from .tree import Tree
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 NO_SHARD = 0xFFFF
 """Shard of rows whose head is not known (yet)."""
+
+Guard = Callable[[npt.NDArray[np.integer[Any]] | None], None]
+"""Checks the stored bytes of these vectors (None: of all) once. Raises DamageError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +49,28 @@ class Slice:
 class VectorTable:
     """The distinct vectors of a part; row i is `vec_id` i. Arrays are views of the file and must not be written.
 
-    codes: int8 (u, width), width = dim rounded up to a multiple of 64, zero padded, C-contiguous.
-    scale: float32 (u): exact ≈ codes * scale. err: float32 (u), the norm ‖exact − codes * scale‖, rounded up.
-    exact: float16 (u, dim). have: bool (u), False where the vector is still to come.
+    codes: int8 (u, width), the high planes of the stored values (`fixed_point`), width = dim rounded up to a
+    multiple of 64, zero padded, C-contiguous. rest: int8 (u, dim), the low planes. scale: float32 (u), 256 steps:
+    exact ≈ codes * scale. err: float32 (u), the norm ‖exact − codes * scale‖, rounded up.
+    have: bool (u), False where the vector is still to come.
     heads, n_tokens, head, second, qls: as in `Vectors`. exemplar: int64 (u), as in `Vectors`; where the vector is
     still to come, the lowest sequence number of the part's events with this text.
+    guard: checks the bytes of codes and rest of these rows (None: all) the first time they are read.
     """
 
     key: Keys
     have: npt.NDArray[np.bool_]
-    codes: npt.NDArray[np.int8]
-    scale: npt.NDArray[np.float32]
-    err: npt.NDArray[np.float32]
-    exact: npt.NDArray[np.float16]
+    codes: Int8s
+    rest: Int8s
+    scale: Float32s
+    err: Float32s
     heads: UInt8s
-    n_tokens: npt.NDArray[np.uint16]
+    n_tokens: UInt16s
     head: UInt8s
     second: UInt8s
-    qls: npt.NDArray[np.int8]
+    qls: Int8s
     exemplar: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    guard: Guard | None = None
 
     def __post_init__(self) -> None:
         if not len(self.exemplar):
@@ -71,6 +78,33 @@ class VectorTable:
 
     def __len__(self) -> int:
         return len(self.key)
+
+    @property
+    def dim(self) -> int:
+        """Dimensions, 0 while no vector is known."""
+        return int(self.rest.shape[1])
+
+    def touch(self, rows: npt.NDArray[np.integer[Any]] | None = None) -> None:
+        """Say that codes or rest of these rows (None: all) are about to be read. Raises DamageError.
+
+        Whoever reads the two arrays themselves calls this first, once for all rows; the methods here do.
+        """
+        if self.guard is not None:
+            self.guard(rows)
+
+    def values(self, rows: npt.NDArray[np.integer[Any]]) -> Int16s:
+        """Give the stored values of `rows`, int16 (k, dim)."""
+        self.touch(rows)
+        return join(self.codes[rows][:, : self.dim], self.rest[rows])
+
+    def step(self, rows: npt.NDArray[np.integer[Any]]) -> Float32s:
+        """Give the steps of `rows`, float32 (k)."""
+        step: Float32s = self.scale[rows] / np.float32(PLANE)
+        return step
+
+    def exact(self, rows: npt.NDArray[np.integer[Any]]) -> Float32s:
+        """Give the vectors of `rows`, float32 (k, dim)."""
+        return restore(self.values(rows), self.step(rows))
 
 
 @dataclass(slots=True)
@@ -133,6 +167,18 @@ class Part(Protocol):
     @property
     def fields(self) -> Mapping[str, FieldStats]:
         """Physical columns that hold at least one value."""
+        ...
+
+    @property
+    def partitions(self) -> Mapping[str, tuple[str, ...] | None]:
+        """By text column, all its values (and perhaps some of deleted events), ascending; None: too many to list.
+
+        A column that is absent is not known. No file is read for this.
+        """
+        ...
+
+    def may_hold(self, name: str, value: str) -> bool:
+        """Whether a text column may hold this value: false is certain, true also where nothing is known."""
         ...
 
     @property

@@ -14,8 +14,10 @@ from .part import Slice, VectorTable
 from .signature import N_VALUES
 from .summaries import (
     N_LEVELS,
+    Bools,
     Leaves,
     Number,
+    NumberSummary,
     compose_leaves,
     compose_up,
     count_levels,
@@ -25,6 +27,7 @@ from .summaries import (
     summarise_number,
 )
 from .tree import LEAF_ROWS, Tree
+from .tree_sources import KnownNodes, Source
 
 FIRST_NS, LAST_NS = -(2**63), 2**63 - 1
 """The first and the last instant that an event can have."""
@@ -54,13 +57,14 @@ def build_tree(
     vec_of_row: Int32s | None = None,
     table: VectorTable | None = None,
     qls_scale: Sequence[float] | None = None,
+    sources: Sequence[Source] = (),
 ) -> Tree:
     """Build the time tree of a part.
 
     ts, seq: int64 (n), rows in (ts, seq) order inside each slice; the slices cover all rows. numbers: the
     columns to summarise: values and which rows have one. level: severity of each row. Signatures are composed
-    only where vectors and `qls_scale` (136) are given. A node is a leaf when it has at most LEAF_ROWS rows or
-    one tick.
+    only where vectors and `qls_scale` (136) are given. sources: parts that these rows are merged from, all of
+    them: what their trees know is taken over. A node is a leaf when it has at most LEAF_ROWS rows or one tick.
     """
     if not len(ts):
         return _empty(len(slices), tuple(numbers))
@@ -72,17 +76,18 @@ def build_tree(
     t_min, t_max, count = in_time[start], in_time[end - 1], (end - start).astype(np.int32)
     lo, hi = _slice_rows(ts, slices, t_min, t_max)
     is_leaf = left < 0
-    leaves = Leaves.of(lo[is_leaf], hi[is_leaf])
-    summary = merge_numbers(left, right, [summarise_number(leaves, number) for number in numbers.values()])
-    leaf_of_row = np.repeat(leaves.leaf, np.diff(leaves.start, append=len(ts)))
-    levels = merge_up(left, right, count_levels(leaf_of_row, leaves.n_leaves, level), np.add)
+    known = KnownNodes.find(sources, t_min, t_max)
+    sums = _LeafSums(lo[is_leaf], hi[is_leaf], len(ts), known.only(is_leaf))
+    summary = merge_numbers(left, right, [sums.number(*pair) for pair in numbers.items()])
+    levels = merge_up(left, right, sums.levels(level), np.add)
     if vec_of_row is None or table is None or qls_scale is None or table.qls.shape[1] != N_VALUES:
         signature = no_signatures(len(left))
     else:
         vec_in_time = vec_of_row if order is None else vec_of_row[order]
         scale = np.asarray(qls_scale, np.float64)
-        at_leaves = compose_leaves(end[is_leaf], vec_in_time, table.qls, table.have, scale)
-        signature = compose_up(left, right, count, at_leaves)
+        kept = known.signatures()
+        at_leaves = compose_leaves(end[is_leaf], vec_in_time, table.qls, table.have, scale, kept[is_leaf])
+        signature = compose_up(left, right, count, at_leaves, kept)
     return Tree(
         level=np.array(shape.level, np.uint8),
         cell=np.array(shape.cell, np.int64),
@@ -102,6 +107,31 @@ def build_tree(
         shards=(hi - lo).astype(np.int32),
         signature=signature,
     )
+
+
+class _LeafSums:
+    """Summaries at the leaves: taken over where the sources know them, computed from the rows elsewhere."""
+
+    def __init__(self, lo: Int32s, hi: Int32s, n_rows: int, known: KnownNodes) -> None:
+        self._lo, self._hi, self._n_rows, self._known = lo, hi, n_rows, known
+        self._runs: dict[bytes, Leaves] = {}
+
+    def number(self, name: str, number: Number) -> NumberSummary:
+        summary, unread = self._known.numbers(name)
+        if unread.any():
+            summary.join(np.arange(len(unread)), summarise_number(self._leaves(unread), number))
+        return summary
+
+    def levels(self, level: Number | None) -> Int32s:
+        counts, unread = self._known.levels()
+        return counts + count_levels(self._leaves(unread), self._n_rows, level) if unread.any() else counts
+
+    def _leaves(self, wanted: Bools) -> Leaves:
+        """Give the rows of these leaves; most columns ask for the same."""
+        key = wanted.tobytes()
+        if key not in self._runs:
+            self._runs[key] = Leaves.of(self._lo, self._hi, wanted)
+        return self._runs[key]
 
 
 def cover(tree: Tree, start_ns: int, end_ns: int) -> tuple[Nodes, Nodes]:

@@ -76,12 +76,17 @@ def rarest(counts: Mapping[str, int], *, most: int) -> set[str]:
     return set(sorted(counts, key=lambda name: (-counts[name], name))[most:])
 
 
+def rare_fields(counts: Mapping[str, int]) -> set[str]:
+    """Name the original fields that go into the residual, of those that hold so many values each."""
+    return rarest(counts, most=MAX_ORIGINAL)
+
+
 def split_residual(
     batches: Sequence[Mapping[str, pa.Array]], lengths: Sequence[int]
 ) -> tuple[list[Mapping[str, pa.Array]], pa.Array | None]:
     """Give the batches without their rarest original fields, and one residual column of these for all rows."""
     own = [unpack_cells(batch[RESIDUAL]) if RESIDUAL in batch else {} for batch in batches]
-    rare = rarest(_count_values(batches, own), most=MAX_ORIGINAL)
+    rare = rare_fields(_count_values(batches, own))
     if not rare and not any(own):
         return list(batches), None
     kept: list[Mapping[str, pa.Array]] = []

@@ -28,6 +28,11 @@ class Retired:
         """Take files and segment directories that versions from `version` on do not name."""
         self._waiting += [(version, path) for path in paths]
 
+    @property
+    def n_waiting(self) -> int:
+        """Number of files and segment directories that could not be removed yet."""
+        return len(self._waiting)
+
     def collect(self, version: int) -> None:
         """Remove old manifests that nobody holds, and what no version that is left can name; never fails."""
         try:
@@ -75,8 +80,9 @@ def leftovers(files: Files, layout: Layout, catalog: Catalog) -> Iterator[Path]:
     yield from _others(files, layout.segments, catalog.segments.entries)
     yield from (wal_path(layout.wal, n) for n in wal_numbers(files, layout.wal) if n < root.wal_floor)
     for segment in catalog.segments.entries.values():
-        # Only a segment that waits for late files can have one that was never committed.
-        if not segment.is_finished:
+        # Only a segment that waits for late files can have one that was never committed. A deletion that was
+        # not says nothing but the numbers of some rows, and goes with its segment.
+        if not segment.is_finished or segment.deleted is not None:
             known = {SEGMENT_FILE, *(file.name for file in segment.all_files())}
             yield from _others(files, layout.segment(segment.id), known)
 

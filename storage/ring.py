@@ -8,7 +8,8 @@ One process writes, any number read, and none waits for another.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -17,20 +18,35 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from .acknowledged import Acknowledged, acknowledged
+from .address import is_address
 from .admission import check_columns, check_table
+from .amplification import Amplification
+from .audit import AuditRecord
+from .background import Background
+from .backup import BackupReport, StateToCopy, back_up, restore
 from .batch import ColumnBatch, Decoder, Keys, ModelInfo, RawBatch, Vectors
 from .catalog import Change
-from .compactor import Compactor
+from .cleaner import Cleaner
+from .compactor import Compactor, CompactReport
+from .copying import CopyProgress
+from .cut import Plan, State
 from .entry import Entry, numbered
-from .errors import ConfigError, ModelError, StoreError
+from .eraser import Act, Erased, Eraser
+from .errors import ConfigError, DamageError, ModelError, StaleError, StoreError
 from .files import OS_FILES, Files, Lock, as_store_error
 from .layout import Layout
 from .ledger import Position
+from .locking import AT_ONCE, NoLock, Patience
+from .moving import Mover, Renew, abort_move
 from .opening import NOTHING
+from .place import located
 from .rejects import Reject, read_rejects
+from .remote import is_remote, sizes_below
 from .segment import Segment
+from .shadow import ShadowState, read_shadow, sweep_shadow
 from .snapshot import Snapshot
-from .view import View
+from .view import View, newest_version
 from .writer import Writer
 
 FLUSH_BYTES = 16 << 20
@@ -45,7 +61,14 @@ class Ring:
     """
 
     def __init__(
-        self, files: Files, layout: Layout, view: View, writer: Writer | None, flush_bytes: int
+        self,
+        files: Files,
+        layout: Layout,
+        view: View,
+        writer: Writer | None,
+        flush_bytes: int,
+        *,
+        compacts: bool = False,
     ) -> None:
         self._files = files
         self._layout = layout
@@ -54,6 +77,7 @@ class Ring:
         self._flush_bytes = flush_bytes
         self._mutex = threading.RLock() if writer is None else writer.mutex
         self._is_closed = False
+        self._compaction = None if writer is None else Background(Compactor(writer), runs=compacts)
 
     @classmethod
     def open(
@@ -64,19 +88,29 @@ class Ring:
         decoder: Decoder,
         files: Files = OS_FILES,
         flush_bytes: int = FLUSH_BYTES,
+        compacts: bool = False,
+        patience: Patience = AT_ONCE,
     ) -> Ring:
         """Open a store: `w` to write and read, made where there is none; `r` to read beside a live writer.
+
+        compacts: at once and after a flush a thread folds what is due, until nothing is, while appends go on.
+        patience: how long to wait for another writer.
 
         Raises StoreError where another process writes (`w`), where there is no store (`r`), for a directory
         with other things in it, for another format version; DamageError where files are not as written.
         """
-        layout = Layout(Path(path).absolute())
+        files, place = located(path, files)
+        layout = Layout(place)
         if mode not in ("w", "r"):
             raise ConfigError(f"mode {mode!r}: unknown, expected 'w' or 'r'")
         with as_store_error(layout.path, "open it"):
             if mode == "w":
-                writer = Writer.open(files, layout, decoder)
-                return cls(files, layout, writer.view, writer, flush_bytes)
+                writer = Writer.open(files, layout, decoder, patience)
+                _finish_erasure(writer)
+                sweep_shadow(writer)
+                ring = cls(files, layout, writer.view, writer, flush_bytes, compacts=compacts)
+                ring._compacting().wake()
+                return ring
             ring = cls(files, layout, View(files, layout, decoder, NOTHING), None, flush_bytes)
             ring._hold().release()
             return ring
@@ -85,6 +119,11 @@ class Ring:
     def path(self) -> Path:
         """Directory of the store."""
         return self._layout.path
+
+    def sizes(self) -> Mapping[Path, int]:
+        """Give the bytes of every file of the store."""
+        with as_store_error(self.path, "measure it"):
+            return sizes_below(self._files, self.path)
 
     @property
     def is_stopped(self) -> bool:
@@ -138,7 +177,7 @@ class Ring:
             with as_store_error(self.path, "read it"):
                 check_table(batch, self._writing().view.kind_of)
             if vectors is not None and len(vectors):
-                self._check_dim(vectors.exact.shape[1])
+                self._check_dim(vectors.dim)
             columns = numbered(batch, self.next_seq) if batch.n_rows else None
             if vectors is not None:
                 # No event of the store was embedded for vectors that were given.
@@ -148,13 +187,15 @@ class Ring:
     def flush(self) -> None:
         """Write what only the log holds as segments, and drop that part of the log; durable on return."""
         with self._mutex:
-            self._writing().flush()
+            self._flush(self._writing())
 
     def unfinished(self) -> list[Segment]:
         """Give the segments whose vectors or signals are still to come, in time order."""
         with self._mutex, as_store_error(self.path, "read it"):
             self._check_open()
-            return [segment for segment in self._view.segments() if not segment.meta.is_finished]
+            # A segment with deleted events is about to be rewritten, and stands here once it was.
+            whole = [part for part in self._view.live_parts() if isinstance(part, Segment)]
+            return [segment for segment in whole if not segment.meta.is_finished]
 
     def add_late(
         self,
@@ -166,29 +207,66 @@ class Ring:
     ) -> None:
         """Add vectors and signal columns (a value a row) to a segment; durable and visible on return.
 
-        signals_done: no more signals will come. Raises ConfigError for a segment that the store has not, a
-        column of another length, or one of another type than the store's column of that name.
+        signals_done: no more signals will come. Raises StaleError for a segment that the store has not or has
+        no more as it was, ConfigError for a column of another length, or one of another type than the store's
+        column of that name.
         """
         with self._mutex:
             writer = self._writing()
             meta = self._view.catalog.segments.entries.get(segment_id)
-            if meta is None:
-                raise ConfigError(f"segment {segment_id}: the store has none such; take it from `unfinished`")
+            if meta is None or meta.deleted is not None:
+                raise StaleError(f"segment {segment_id}: the store has none such; take it from `unfinished`")
             with as_store_error(self.path, "read it"):
                 check_columns(signals or {}, meta.n_rows, self._view.kind_of)
             if vectors is not None and len(vectors):
-                self._check_dim(vectors.exact.shape[1])
+                self._check_dim(vectors.dim)
+                self._check_known(vectors)
             writer.add_late(meta, vectors=vectors, signals=signals, is_signals_done=signals_done)
 
     def fold(self) -> int:
-        """Rewrite finished young segments, ordered by shard and joined; give how many segments were made.
+        """Rewrite what is due, ordered by shard and joined; give how many segments were made.
 
-        Other threads append and look meanwhile. Raises DamageError, once all others are folded, for a
-        segment whose files are not as written: it stays as it is.
+        Due are finished segments that never were ordered, and any four of a size that lie together. Other
+        threads append and look meanwhile. Raises DamageError, once all others are folded, for a segment
+        whose files are not as written: it stays as it is.
+        """
+        return self._compacting().fold()
+
+    def compact(self) -> CompactReport:
+        """Flush, then join segments as far as the limits of a fold allow, whatever it costs.
+
+        Other threads append and look meanwhile. Raises DamageError as `fold`.
         """
         with self._mutex:
-            writer = self._writing()
-        return Compactor(writer).fold()
+            self._writing().flush()
+        return self._compacting().compact()
+
+    def settle(self) -> None:
+        """Flush, and wait until the thread that compacts has nothing more to do: for a process that ends soon.
+
+        What went wrong there is kept in `compaction_error`.
+        """
+        with self._mutex:
+            self._flush(self._writing())
+        self._compacting().join()
+
+    def filling(self) -> AbstractContextManager[None]:
+        """Keep unfinished segments as they are until the `with` ends: for one who completes them one by one."""
+        return self._compacting().filling()
+
+    @property
+    def compaction_error(self) -> Exception | None:
+        """What went wrong in the thread that compacts, until it or a call of `fold` or `compact` goes well."""
+        return None if self._compaction is None else self._compaction.error
+
+    @property
+    def amplification(self) -> Amplification:
+        """How many bytes were written for those acknowledged; for a reader, at its last look."""
+        with self._mutex:
+            view = self._view
+            open_log = view.mark.offset if view.memtable.entries else 0
+            catalog = view.catalog
+            return Amplification.of(catalog.root.written, open_log, catalog.segments.entries.values())
 
     def lookup(self, keys: Keys) -> tuple[npt.NDArray[np.bool_], Vectors]:
         """Give which keys have a vector anywhere in the store, bool (n), and those vectors in key order."""
@@ -216,10 +294,23 @@ class Ring:
             writer.commit(Change(model=model))
 
     def position(self, fingerprint: str) -> Position | None:
-        """Give how far a source has been taken, None for an unknown one; for a reader, at its last look."""
-        with self._mutex:
-            positions = self._view.memtable.positions
-            return positions.get(fingerprint) or self._view.catalog.ledger.entries.get(fingerprint)
+        """Give how far a source has been taken, None for an unknown one."""
+        with self._positions() as (filed, waiting):
+            return waiting.get(fingerprint) or filed.get(fingerprint)
+
+    def positions(self) -> Mapping[str, Position]:
+        """Give how far every source has been taken, by fingerprint."""
+        with self._positions() as (filed, waiting):
+            return {**filed, **waiting}
+
+    def acknowledged(self, first_seq: int, end_seq: int) -> list[Acknowledged]:
+        """Give the original records of the events with these sequence numbers, as far as they are there."""
+        with self._mutex, as_store_error(self.path, "read it"):
+            hold = self._hold()
+            try:
+                return acknowledged(self._view, first_seq, end_seq)
+            finally:
+                hold.release()
 
     def snapshot(self) -> Snapshot:
         """Give the store as it is now: every acknowledged event once, until the snapshot is closed."""
@@ -243,7 +334,9 @@ class Ring:
         """Give the records that did not become events, oldest first."""
         with self._mutex, as_store_error(self.path, "read rejects"):
             hold = self._hold()
-            files = sorted(self._view.catalog.rejects.entries.items())
+            entries = self._view.catalog.rejects.entries.items()
+            # A file from which some were erased has a new name and its old time.
+            files = sorted(entries, key=lambda entry: (entry[1].written_ns or 0, entry[0]))
             waiting = list(self._view.memtable.rejects())
         try:
             for name, file in files:
@@ -252,6 +345,81 @@ class Ring:
         finally:
             hold.release()
 
+    def erase(self, plan: Plan, act: Act, *, wait_s: float = 0.0) -> Erased:
+        """Take out what `plan` says of the newest state; nobody sees it from then on (see `Eraser`).
+
+        Other threads append and look meanwhile. wait_s: how long to wait for readers of older versions, whose
+        files stay as long as they read.
+        """
+        with self._mutex:
+            writer = self._writing()
+        with as_store_error(self.path, act.action):
+            return Eraser(writer).erase(plan, act, Patience(wait_s))
+
+    def mover(self, model: ModelInfo, renew: Renew) -> Mover:
+        """Give what moves the store to another model, going on where an earlier one stopped; close it.
+
+        renew: what of events is another under that model. Raises StoreError where it is being moved already,
+        ConfigError for a store that is in no directory.
+        """
+        with as_store_error(self.path, "move it to another model"):
+            return Mover(self._writing(), model, renew)
+
+    def shadow(self, mover: Mover) -> Ring:
+        """Give the shadow of a mover as a store, to be filled; the mover closes it."""
+        writer = mover.shadow
+        return Ring(writer.files, writer.layout, writer.view, writer, self._flush_bytes)
+
+    def abort_move(self) -> bool:
+        """Remove what was done of a move to another model; give whether there was something."""
+        with self._mutex, as_store_error(self.path, "remove its shadow"):
+            return abort_move(self._writing())
+
+    def move_state(self) -> ShadowState | None:
+        """Give how far a move to another model is, None where none was begun."""
+        with self._mutex, as_store_error(self.path, "read its shadow"):
+            found = read_shadow(self._files, self._layout)
+            head = self._view.catalog.root.audit_head
+            return found if found is not None and found.audit_head == head else None
+
+    def backup(
+        self, directory: str | Path, *, verify: bool = False, progress: CopyProgress | None = None
+    ) -> BackupReport:
+        """Bring a backup in `directory` to the store as it is now (see `back_up`).
+
+        Other threads and processes write meanwhile; the files of this state stay until it is done.
+        """
+        files, target = self._copy_target(directory)
+        return self._copy(lambda state: back_up(files, state, target, verify=verify, progress=progress))
+
+    def restore(self, directory: str | Path, *, progress: CopyProgress | None = None) -> BackupReport:
+        """Copy the store as it is now into a new or empty directory, as a store of its own (see `restore`)."""
+        files, target = self._copy_target(directory)
+        return self._copy(lambda state: restore(files, state, target, progress=progress))
+
+    @contextmanager
+    def state(self) -> Iterator[State]:
+        """Give the store as it is now as an erasure plans over it, until the `with` ends; nothing is changed."""
+        with self._mutex, as_store_error(self.path, "read it"):
+            hold = self._hold()
+            try:
+                state = self._view.state()
+                live = {meta.id: self._view.live_part(meta) for meta in state.metas}
+            except BaseException:
+                hold.release()
+                raise
+        try:
+            yield replace(state, open=lambda meta: live[meta.id])
+        finally:
+            hold.release()
+
+    def audit(self) -> tuple[list[AuditRecord], str]:
+        """Give what was done to the store by hand, oldest first, and the hash that the chain must end at."""
+        with self._mutex, as_store_error(self.path, "read it"):
+            self._hold().release()
+            catalog = self._view.catalog
+            return catalog.audit_records, catalog.root.audit_head
+
     def close(self) -> None:
         """Let go of the store; twice is once. Nothing that was acknowledged waits for this."""
         with self._mutex:
@@ -259,12 +427,35 @@ class Ring:
             self._is_closed = True
         if writer is not None:
             writer.close()
+        if self._compaction is not None:
+            self._compaction.join()
 
     def __enter__(self) -> Ring:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _copy_target(self, directory: str | Path) -> tuple[Files, Layout]:
+        if is_address(directory):
+            raise ConfigError(f"{directory}: copies are made in directories only; give one")
+        files = OS_FILES if is_remote(self._files) else self._files
+        return files, Layout(Path(directory).absolute())
+
+    def _copy(self, copy: Callable[[StateToCopy], BackupReport]) -> BackupReport:
+        while True:
+            with self._mutex, as_store_error(self.path, "read it"):
+                hold, view = self._hold(), self._view
+                state = StateToCopy(self._files, self._layout, view.catalog, view.mark, view.next_seq)
+            try:
+                return copy(state)
+            except DamageError:
+                # Without locks a writer may have taken the files of this version away.
+                version = state.catalog.root.version
+                if not isinstance(hold, NoLock) or newest_version(self._files, self._layout) == version:
+                    raise
+            finally:
+                hold.release()
 
     def _append(
         self,
@@ -277,16 +468,40 @@ class Ring:
     ) -> int:
         writer = self._make_room()
         entry = Entry(self.next_seq, raw, columns, vectors, positions, rejects)
+        if entry.n_rows:
+            end_seq = entry.first_seq + entry.n_rows
+            entry.positions = tuple(p.acknowledged_with(end_seq) for p in positions)
         if entry.n_rows or positions or rejects:
             writer.append(entry)
         return entry.first_seq
+
+    @contextmanager
+    def _positions(self) -> Iterator[tuple[Mapping[str, Position], Mapping[str, Position]]]:
+        """Give the positions in lists, which are read only now, and those that only the log has."""
+        with self._mutex, as_store_error(self.path, "read positions"):
+            hold = self._hold() if self._writer is None else None
+            try:
+                yield self._view.catalog.ledger.entries, self._view.memtable.positions
+            finally:
+                if hold is not None:
+                    hold.release()
 
     def _make_room(self) -> Writer:
         """Flush a log that is full: before the append and not after, so that an append fails as a whole."""
         writer = self._writing()
         if writer.log_bytes >= self._flush_bytes:
-            writer.flush()
+            self._flush(writer)
         return writer
+
+    def _flush(self, writer: Writer) -> None:
+        writer.flush()
+        self._compacting().wake()
+
+    def _compacting(self) -> Background:
+        with self._mutex:
+            self._writing()
+        assert self._compaction is not None
+        return self._compaction
 
     def _writing(self) -> Writer:
         self._check_open()
@@ -304,10 +519,27 @@ class Ring:
         if self._is_closed:
             raise StoreError(f"{self.path}: is closed; open it again")
 
+    def _check_known(self, vectors: Vectors) -> None:
+        """Raise StaleError for vectors that were looked up and that an erasure made the store forget since."""
+        looked_up = np.flatnonzero(vectors.exemplar >= 0)
+        if not len(looked_up):
+            return
+        found, known = self._view.lookup(vectors.key[looked_up])
+        # One that was made again meanwhile is of another event.
+        if not found.all() or (known.exemplar != vectors.exemplar[looked_up]).any():
+            raise StaleError("a vector is not the store's any more; look it up again")
+
     def _check_dim(self, dim: int) -> None:
         known = self._view.dim
         if known not in (None, dim):
             raise ModelError(f"{self.path}: its vectors have {known} dimensions, these {dim}; use its model")
+
+
+def _finish_erasure(writer: Writer) -> None:
+    """Go on with an erasure that was cut short: what it took is out of sight, and goes out of the files now."""
+    # Where that fails nothing is lost or shown: the next erasure or fold tries again, and says so.
+    with suppress(StoreError):
+        Cleaner(writer).clean()
 
 
 def _check_decoded(columns: ColumnBatch, n_rows: int, first_seq: int) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,20 +19,20 @@ from .tree import Tree
 Bools = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[Any]
 RowIndex = npt.NDArray[np.intp]
+T = TypeVar("T")
 
 
 class Rows(ABC):
     """A part over hot columns (held, numbers and coded texts) and cold ones (fetched).
 
-    Unpacked masks, bools and codes are kept from the first use on; everything else is a view.
+    Unpacked masks, bools and codes are kept after their first use; everything else is a view.
     """
 
     def __init__(self, part_id: str, n_rows: int, slices: Sequence[Slice]) -> None:
         self._id = part_id
         self._n_rows = n_rows
         self._slices = tuple(slices)
-        self._numbers: dict[str, tuple[Numbers, Bools | None]] = {}
-        self._codes: dict[str, tuple[Int32s, pa.Array] | None] = {}
+        self._kept: dict[Hashable, Any] = {}
 
     @property
     def id(self) -> str:
@@ -80,6 +80,15 @@ class Rows(ABC):
         """Physical columns that hold at least one value."""
 
     @property
+    def partitions(self) -> Mapping[str, tuple[str, ...] | None]:
+        """All values of text columns that have few; None: too many to list, absent: not known."""
+        return {}
+
+    def may_hold(self, name: str, value: str) -> bool:
+        """Whether a text column may hold this value; here nothing is known of values."""
+        return True
+
+    @property
     @abstractmethod
     def tree(self) -> Tree:
         """PATT over the part's rows."""
@@ -99,24 +108,11 @@ class Rows(ABC):
 
         Raises KeyError for a column that this part lacks, TypeError for one that holds no numbers.
         """
-        if name not in self._numbers:
-            array = self.raw(name)
-            if not is_number(array.type) and not pa.types.is_boolean(array.type):
-                raise TypeError(f"column {name} holds {array.type}, no numbers")
-            self._numbers[name] = number_view(array)
-        return self._numbers[name]
+        return self._keep(("numbers", name), lambda: self._unpacked_numbers(name))
 
     def codes(self, name: str) -> tuple[Int32s, pa.Array] | None:
         """Codes by row (-1: missing) and the dictionary of a dictionary-encoded text column, else None."""
-        if name not in self._codes:
-            array = self._hot().get(name)
-            if array is None and not self._has_cold(name):
-                raise KeyError(self._lacks(name))
-            if array is None or not pa.types.is_dictionary(array.type):
-                self._codes[name] = None
-            else:
-                self._codes[name] = (code_view(array), array.dictionary)
-        return self._codes[name]
+        return self._keep(("codes", name), lambda: self._unpacked_codes(name))
 
     def column(self, name: str, rows: RowIndex | None = None) -> pa.Array:
         """Any column, whole or at `rows` in that order; dictionary columns come decoded."""
@@ -198,5 +194,39 @@ class Rows(ABC):
     @abstractmethod
     def _cold(self, name: str, rows: RowIndex | None) -> pa.Array: ...
 
+    def _keep(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Give what was made before under this key, or make it."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        found: T = self._kept[key]
+        return found
+
+    def _unpacked_numbers(self, name: str) -> tuple[Numbers, Bools | None]:
+        array = self.raw(name)
+        if not is_number(array.type) and not pa.types.is_boolean(array.type):
+            raise TypeError(f"column {name} holds {array.type}, no numbers")
+        return number_view(array)
+
+    def _unpacked_codes(self, name: str) -> tuple[Int32s, pa.Array] | None:
+        array = self._hot().get(name)
+        if array is None and not self._has_cold(name):
+            raise KeyError(self._lacks(name))
+        if array is None or not pa.types.is_dictionary(array.type):
+            return None
+        return code_view(array), array.dictionary
+
+    def _postings_of_parts(self) -> Postings:
+        """Make the postings from the parts table."""
+        order = self.time_order()
+        rank = None if order is None else inverse(order)
+        return self.parts_table().postings(len(self.vector_keys()), rank)
+
     def _lacks(self, name: str) -> str:
         return f"part {self._id} has no column {name}"
+
+
+def inverse(order: RowIndex) -> RowIndex:
+    """Give the place of each row in an order of all rows."""
+    place = np.empty(len(order), np.intp)
+    place[order] = np.arange(len(order))
+    return place

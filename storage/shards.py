@@ -5,14 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .batch import Int32s
+from .batch import NO_HEAD, Int32s
 from .part import NO_SHARD, Slice, VectorTable
 
 SHARDS_PER_HEAD = 16
 """Shard of head h is 16 h; those of a head that was split are 16 h + 1 + the second head (at most 14)."""
-
-NO_HEAD = 255
-"""Head of a text with too few tokens."""
 
 SPLIT_SHARE = 2
 """A head with more than this many times the mean rows of the heads in use is split by the second head."""

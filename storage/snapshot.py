@@ -35,6 +35,16 @@ class Snapshot:
         self.version = version
         self._finalizer = weakref.finalize(self, release)
 
+    def without(self, part_id: str) -> Snapshot:
+        """Give this state without a part; it lasts as long as this snapshot is open."""
+        return Snapshot(
+            [part for part in self.parts if part.id != part_id],
+            n_rejected=self.n_rejected,
+            model=self.model,
+            version=self.version,
+            release=lambda: None,
+        )
+
     def close(self) -> None:
         """Let go of the manifest version; twice is once."""
         self._finalizer()

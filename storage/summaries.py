@@ -28,52 +28,86 @@ Number = tuple[npt.NDArray[Any], Bools | None]
 
 @dataclass(slots=True)
 class Leaves:
-    """The row runs of the leaves: run k of (leaf, slice) is `[start[k], start[k + 1])`; no run is empty.
+    """The row runs of leaves: run k of (leaf, slice) has the picked rows `[start[k], start[k + 1])`; none is empty.
 
-    leaf: int32 (k), leaf of each run. start: int64 (k). The runs cover all rows of the part in row order.
+    leaf: int32 (k), leaf of each run. start: int64 (k). rows: int64, the rows that were picked; None: all rows
+    of the part, in row order.
     """
 
     n_leaves: int
     leaf: Int32s
     start: Int64s
+    rows: Int64s | None = None
 
     @classmethod
-    def of(cls, lo: Int32s, hi: Int32s) -> Leaves:
-        """Make the runs of leaves in time order. lo, hi: int32 (leaves, slices)."""
+    def of(cls, lo: Int32s, hi: Int32s, wanted: Bools | None = None) -> Leaves:
+        """Make the runs of leaves in time order. lo, hi: int32 (leaves, slices). wanted: which leaves (None: all)."""
         n_leaves, n_slices = lo.shape
         leaf = np.tile(np.arange(n_leaves, dtype=np.int32), n_slices)
-        start, end = lo.T.ravel(), hi.T.ravel()
+        start, end = lo.T.ravel().astype(np.int64), hi.T.ravel().astype(np.int64)
         filled = end > start
-        return cls(n_leaves, leaf[filled], start[filled].astype(np.int64))
+        if wanted is None or wanted.all():
+            return cls(n_leaves, leaf[filled], start[filled])
+        filled &= wanted[leaf]
+        leaf, start, end = leaf[filled], start[filled], end[filled]
+        ends = np.cumsum(end - start)
+        begins = ends - (end - start)
+        total = int(ends[-1]) if len(ends) else 0
+        return cls(n_leaves, leaf, begins, np.arange(total) + np.repeat(start - begins, end - start))
+
+    def pick(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Give the values at the picked rows."""
+        return values if self.rows is None else values[self.rows]
+
+    def leaf_of_row(self, n_rows: int) -> Int32s:
+        """Give the leaf of each picked row. n_rows: of the part."""
+        n_picked = n_rows if self.rows is None else len(self.rows)
+        leaf: Int32s = np.repeat(self.leaf, np.diff(self.start, append=n_picked))
+        return leaf
 
     def reduce(self, ufunc: np.ufunc, values: npt.NDArray[Any], start: float) -> npt.NDArray[Any]:
-        """Fold the rows of each leaf with `ufunc`, from `start`."""
+        """Fold the values of the picked rows of each leaf with `ufunc`, from `start`."""
         folded = np.full(self.n_leaves, start, values.dtype)
-        with np.errstate(invalid="ignore"):  # inf and -inf add up to NaN
-            ufunc.at(folded, self.leaf, ufunc.reduceat(values, self.start))
+        if len(self.start):
+            with np.errstate(invalid="ignore"):  # inf and -inf add up to NaN
+                ufunc.at(folded, self.leaf, ufunc.reduceat(values, self.start))
         return folded
 
 
 @dataclass(slots=True)
 class NumberSummary:
-    """Minimum, maximum, total: float64; n: int32; one column, a value for each leaf or node."""
+    """Minimum, maximum, total: float64; n: int32; one column, a value for each leaf or node.
+
+    minimum and maximum are inf and -inf where there is no value, so that they join.
+    """
 
     minimum: Floats
     maximum: Floats
     total: Floats
     n: Int32s
 
+    @classmethod
+    def of_nothing(cls, n_nodes: int) -> NumberSummary:
+        """Give what no rows come to."""
+        none = np.zeros(n_nodes)
+        return cls(none + np.inf, none - np.inf, none, np.zeros(n_nodes, np.int32))
+
+    def join(self, nodes: npt.NDArray[np.intp], other: NumberSummary) -> None:
+        """Add to `nodes` what `other` says of each of them."""
+        self.minimum[nodes] = np.minimum(self.minimum[nodes], other.minimum)
+        self.maximum[nodes] = np.maximum(self.maximum[nodes], other.maximum)
+        with np.errstate(invalid="ignore"):
+            self.total[nodes] += other.total
+        self.n[nodes] += other.n
+
 
 def summarise_number(leaves: Leaves, number: Number) -> NumberSummary:
-    """Summarise one number column at the leaves; NaN and missing values are left out.
-
-    minimum and maximum are inf and -inf where a leaf has no value, so that they merge.
-    """
+    """Summarise one number column at the leaves; NaN and missing values are left out."""
     values, mask = number
+    values, mask = leaves.pick(values), None if mask is None else leaves.pick(mask)
     present = _present(values, mask)
-    n_rows = len(values)
     low, high = _extremes(values)
-    counted = np.ones(n_rows, np.int32) if present is None else present.astype(np.int32)
+    counted = np.ones(len(values), np.int32) if present is None else present.astype(np.int32)
     floats = values.astype(np.float64)
     n = leaves.reduce(np.add, counted, 0).astype(np.int32)
     minimum = leaves.reduce(np.minimum, _where(present, values, high), high).astype(np.float64)
@@ -89,56 +123,78 @@ def merge_up(
     right: Int32s,
     at_leaves: npt.NDArray[Any],
     join: Callable[..., npt.NDArray[Any]],
+    known: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]:
     """Give node values from leaf values: an inner node's is `join(left's, right's)`.
 
-    Nodes are in preorder, leaves in the same order, so children stand behind their parent.
+    Nodes are in preorder, leaves in the same order, so children stand behind their parent. known: (nodes,
+    values), those of inner nodes that are known already, NaN for the others.
     """
     is_leaf = left < 0
     values = np.zeros((len(left), *at_leaves.shape[1:]), at_leaves.dtype)
     values[is_leaf] = at_leaves
+    is_known = np.zeros(len(left), np.bool_) if known is None else ~np.isnan(known[:, 0]) & ~is_leaf
+    if known is not None:
+        values[is_known] = known[is_known]
     with np.errstate(invalid="ignore"):
-        for node in np.flatnonzero(~is_leaf)[::-1]:
+        for node in np.flatnonzero(~is_leaf & ~is_known)[::-1]:
             values[node] = join(values[left[node]], values[right[node]])
     return values
 
 
-def count_levels(leaf_of_row: Int32s, n_leaves: int, level: Number | None) -> Int32s:
-    """Count rows by severity at the leaves, int32 (leaves, 7); rows without a severity count as 0."""
-    key = leaf_of_row.astype(np.int64) * N_LEVELS
+def count_levels(leaves: Leaves, n_rows: int, level: Number | None) -> Int32s:
+    """Count the picked rows by severity at the leaves, int32 (leaves, 7); rows without one count as 0."""
+    key = leaves.leaf_of_row(n_rows).astype(np.int64) * N_LEVELS
     if level is not None:
         values, mask = level
+        values, mask = leaves.pick(values), None if mask is None else leaves.pick(mask)
         key += np.minimum(_where(mask, values, 0), N_LEVELS - 1).astype(np.int64)
-    counts = np.bincount(key, minlength=n_leaves * N_LEVELS)
-    return counts.reshape(n_leaves, N_LEVELS).astype(np.int32)
+    counts = np.bincount(key, minlength=leaves.n_leaves * N_LEVELS)
+    return counts.reshape(leaves.n_leaves, N_LEVELS).astype(np.int32)
 
 
 def compose_leaves(
-    ends: Int64s, vec_in_time: Int32s, qls: npt.NDArray[np.int8], have: Bools, scale: Floats
+    ends: Int64s,
+    vec_in_time: Int32s,
+    qls: npt.NDArray[np.int8],
+    have: Bools,
+    scale: Floats,
+    known: Floats,
 ) -> Floats:
     """Compose the signatures of the events of each leaf, float64 (leaves, 136).
 
     ends: int64, end of each leaf among the events in (ts, seq) order. vec_in_time: vector of each of these
-    events; -1 counts as the identity. A leaf with a vector that is still to come is NaN.
+    events; -1 counts as the identity. A leaf with a vector that is still to come is NaN. known: (leaves, 136),
+    signatures that need not be composed, NaN for the others.
     """
-    composed = np.zeros((len(ends), N_VALUES))
+    composed = known.copy()
     start = 0
     for leaf, end in enumerate(ends):
         vectors = vec_in_time[start:end]
-        vectors = vectors[vectors >= 0]
         start = int(end)
-        if len(vectors):
-            composed[leaf] = compose_all(dequantise(qls[vectors], scale)) if have[vectors].all() else np.nan
+        if np.isnan(known[leaf, 0]):
+            composed[leaf] = _compose_events(vectors[vectors >= 0], qls, have, scale)
     return composed
 
 
-def compose_up(left: Int32s, right: Int32s, count: Int32s, at_leaves: Floats) -> npt.NDArray[np.float32]:
-    """Give the signature of every node, float32, NaN where it is not kept: small nodes below the root."""
-    values = merge_up(left, right, at_leaves, compose)
+def compose_up(
+    left: Int32s, right: Int32s, count: Int32s, at_leaves: Floats, known: Floats
+) -> npt.NDArray[np.float32]:
+    """Give the signature of every node, float32, NaN where it is not kept: small nodes below the root.
+
+    known: (nodes, 136), signatures of inner nodes that are known already, NaN for the others.
+    """
+    values = merge_up(left, right, at_leaves, compose, known)
     small = count < SIGNATURE_ROWS
     small[0] = False
     values[small] = np.nan
     return values.astype(np.float32)
+
+
+def _compose_events(vectors: Int32s, qls: npt.NDArray[np.int8], have: Bools, scale: Floats) -> Floats:
+    if not len(vectors):
+        return np.zeros(N_VALUES)
+    return compose_all(dequantise(qls[vectors], scale)) if have[vectors].all() else np.full(N_VALUES, np.nan)
 
 
 def no_signatures(n_nodes: int) -> npt.NDArray[np.float32]:

@@ -1,21 +1,21 @@
-"""The compressed columns of a segment: read per batch and per column, with a few decoded batches kept."""
+"""The compressed columns of a segment: read per batch and per column, and the decoded batches kept for a while."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .arrow_file import ArrowFile, damage, read_batch, write_arrow
+from .arrow_file import ArrowFile, write_arrow
 from .columns import Placed, concat, find_owners
 from .files import Files
 from .meta import StoredFile
 from .residual import RESIDUAL, Cells, column_of, type_of, unpack_cells
 from .spans import cut_spans, find_spans
+from .sums import Sums
 
 BATCH_ROWS = 4096
 """Rows of a compressed batch, unless they are long: what is read to show one row."""
@@ -25,13 +25,21 @@ BATCH_BYTES = 1 << 20
 
 MIN_BATCH_ROWS = 64
 
-KEPT_BYTES = 16 << 20
-"""Decoded column batches that a segment keeps; the last one always, however long."""
-
 Rows = npt.NDArray[np.intp]
 
+Keep = Callable[[Hashable, Callable[[], pa.Array]], pa.Array]
+"""Gives the decoded column batch of this key, made if it is not kept (any more)."""
 
-def write_text(files: Files, path: Path, placed: Placed, n_rows: int, *, compression: str) -> StoredFile:
+
+def write_text(
+    files: Files,
+    path: Path,
+    placed: Placed,
+    n_rows: int,
+    *,
+    compression: str,
+    sums: MutableMapping[str, Sums] | None = None,
+) -> StoredFile:
     """Write the cold columns of a part."""
     columns = placed.cold
     owners = find_owners(columns)
@@ -52,13 +60,16 @@ def write_text(files: Files, path: Path, placed: Placed, n_rows: int, *, compres
     names = sorted(stored)
     schema = pa.schema([(name, stored[name].type) for name in names])
     batches = _batches([stored[name] for name in names], schema, n_rows, batch_rows)
-    return write_arrow(files, path, schema, batches, kind="text", facts=facts, compression=compression)
+    return write_arrow(
+        files, path, schema, batches, kind="text", facts=facts, compression=compression, sums=sums
+    )
 
 
 class TextFile:
     """The cold columns of an open segment."""
 
-    def __init__(self, file: ArrowFile, n_rows: int) -> None:
+    def __init__(self, file: ArrowFile, n_rows: int, keep: Keep) -> None:
+        file.expect_rows(n_rows)
         self._file = file
         self._n_rows = n_rows
         self._aliases: Mapping[str, str] = file.facts["aliases"]
@@ -66,12 +77,10 @@ class TextFile:
         self._overflow = frozenset(file.facts["overflow"])
         self._stored = frozenset(file.schema.names)
         self._batch_rows = int(file.facts["batch_rows"])
-        self._readers: dict[str, pa.ipc.RecordBatchFileReader] = {}
-        self._kept: OrderedDict[tuple[str, int], pa.Array] = OrderedDict()
-        self._kept_bytes = 0
+        self._keep = keep
         self._cells: tuple[int, Cells] | None = None
         if file.schema.names and file.n_batches != -(-n_rows // self._batch_rows):
-            raise damage(file.path, f"it has {file.n_batches} batches for {n_rows} rows")
+            raise file.damage(f"it has {file.n_batches} batches for {n_rows} rows")
 
     def __contains__(self, name: str) -> bool:
         owner = self._aliases.get(name, name)
@@ -134,15 +143,7 @@ class TextFile:
         return concat(pieces).take(pa.array(back))
 
     def _kept_batch(self, name: str, number: int) -> pa.Array:
-        key = (name, number)
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return self._kept[key]
-        array = self._kept[key] = self._decode(name, number)
-        self._kept_bytes += array.nbytes
-        while self._kept_bytes > KEPT_BYTES and len(self._kept) > 1:
-            self._kept_bytes -= self._kept.popitem(last=False)[1].nbytes
-        return array
+        return self._keep((name, number), lambda: self._decode(name, number))
 
     def _decode(self, name: str, number: int) -> pa.Array:
         if name in self._spans:
@@ -150,12 +151,10 @@ class TextFile:
             return cut_spans(self._kept_batch(self._spans[name], number), start, length)
         if name in self._overflow:
             return column_of(self._cells_of(number), name, self._length(number))
-        if name not in self._readers:
-            self._readers[name] = self._file.reader_of(name)
-        array = read_batch(self._file.path, self._readers[name], number).column(0)
+        array = self._file.batch_column(number, name)
         expected = self._length(number)
         if len(array) != expected:
-            raise damage(self._file.path, f"record batch {number} has {len(array)} rows, expected {expected}")
+            raise self._file.damage(f"record batch {number} has {len(array)} rows, expected {expected}")
         return array
 
 

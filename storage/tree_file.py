@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .arrow_file import ArrowFile, damage, write_arrow
+from .arrow_file import ArrowFile, write_arrow
 from .files import Files
 from .meta import StoredFile
+from .sums import Sums
 from .tree import Tree
 from .vectors import flat_view
 
@@ -29,7 +31,6 @@ FLAT: dict[str, npt.DTypeLike] = {
 WIDE: dict[str, npt.DTypeLike] = {
     "lo": np.int32,
     "hi": np.int32,
-    "shards": np.int32,
     "minimum": np.float64,
     "maximum": np.float64,
     "total": np.float64,
@@ -40,7 +41,9 @@ WIDE: dict[str, npt.DTypeLike] = {
 """Columns with a fixed number of values a node; left out of the file where that is 0."""
 
 
-def write_tree(files: Files, path: Path, tree: Tree, n_slices: int) -> StoredFile:
+def write_tree(
+    files: Files, path: Path, tree: Tree, n_slices: int, *, sums: MutableMapping[str, Sums] | None = None
+) -> StoredFile:
     """Write the nodes of a tree."""
     columns = {name: pa.array(getattr(tree, name)) for name in FLAT}
     for name in WIDE:
@@ -49,7 +52,7 @@ def write_tree(files: Files, path: Path, tree: Tree, n_slices: int) -> StoredFil
             columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
     batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
     facts = {"rows": len(tree.count), "signals": list(tree.signals), "slices": n_slices}
-    return write_arrow(files, path, batch.schema, [batch], kind="patt", facts=facts)
+    return write_arrow(files, path, batch.schema, [batch], kind="patt", facts=facts, sums=sums)
 
 
 def tree_from_arrow(file: ArrowFile) -> Tree:
@@ -57,11 +60,12 @@ def tree_from_arrow(file: ArrowFile) -> Tree:
     columns = file.columns()
     missing = [name for name in FLAT if name not in columns]
     if missing:
-        raise damage(file.path, f"it lacks the column {missing[0]}")
+        raise file.damage(f"it lacks the column {missing[0]}")
     file.expect_rows(len(columns["count"]))
     flat = {name: flat_view(columns[name], dtype) for name, dtype in FLAT.items()}
     wide = {name: _matrix(columns.get(name), len(flat["count"]), dtype) for name, dtype in WIDE.items()}
-    return Tree(signals=tuple(file.facts["signals"]), **flat, **wide)
+    shards = wide["hi"] - wide["lo"]
+    return Tree(signals=tuple(file.facts["signals"]), **flat, **wide, shards=shards)
 
 
 def _matrix(array: pa.Array | None, n_rows: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:

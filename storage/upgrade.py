@@ -31,7 +31,8 @@ def _root_to_2(body: Json) -> Json:
 
 def _segments_to_2(body: Json) -> Json:
     added = {"partitions": {}, "n_blobs": 0}
-    return {"entries": {key: {**entry, **added} for key, entry in body["entries"].items()}}
+    entries = {key: {**entry, **added} for key, entry in body["entries"].items()}
+    return {"names": [], "entries": entries}
 
 
 def _ledger_to_2(body: Json) -> Json:
@@ -44,7 +45,7 @@ def _rejects_to_2(body: Json) -> Json:
 
 def position_to_2(body: Json) -> Json:
     """Give a position of format 1 as format 2 has it, also one from a frame of the log."""
-    return {**body, "marks": []}
+    return {**body, "marks": [], "run": [0, 0, 0], "first_line": "", "unfinished": 0}
 
 
 _TO_2: dict[str, Callable[[Json], Json]] = {

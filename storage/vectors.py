@@ -1,47 +1,25 @@
-"""The vector dictionary of a part: exact float16 vectors, certified int8 codes, and how both lie in Arrow."""
+"""The vector dictionary of a part: two int8 planes of each vector, and how they lie in Arrow."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .batch import KEY, Int64s, Keys, Vectors
+from .batch import KEY, NO_HEAD, Int64s, Keys, Vectors
+from .fixed_point import PLANE, plane_error, quantise, split
 from .part import VectorTable
 
 CODE_WIDTH = 64
 """Codes are padded with zeros to a multiple of this, so that a kernel has no tail."""
 
-BLOCK_ROWS = 4096
-"""Vectors coded at once: bounds the float32 copy to some 6 MB."""
-
-Float16s = npt.NDArray[np.float16]
-Float32s = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
 
 _SIDES = ("heads", "n_tokens", "head", "second", "qls")
 """What a vector carries beside itself."""
-
-
-def code_vectors(exact: Float16s) -> tuple[npt.NDArray[np.int8], Float32s, Float32s]:
-    """Give codes int8 (u, width), scale and err float32 (u) of exact vectors float16 (u, dim).
-
-    scale = max|x| / 127; err >= ‖x - codes * scale‖ for the stored x, so that by Cauchy-Schwarz
-    |q·x - q·(codes * scale)| <= ‖q‖ err for every q. A zero vector has scale 0.
-    """
-    u, dim = exact.shape
-    codes = np.zeros((u, code_width(dim)), np.int8)
-    scale, square = np.zeros(u, np.float32), np.zeros(u)
-    if u and dim:
-        from .kernels import fill_codes
-
-        for start in range(0, u, BLOCK_ROWS):
-            rows = slice(start, start + BLOCK_ROWS)
-            fill_codes(exact[rows].astype(np.float32), codes[rows], scale[rows], square[rows])
-    return codes, scale, _round_up(np.sqrt(square))
 
 
 def code_width(dim: int) -> int:
@@ -54,10 +32,12 @@ def make_table(keys: Keys, found: Bools, vectors: Vectors, first_seq: Int64s | N
 
     first_seq: int64 (u), the exemplar of each key that is not found.
     """
-    table = empty_table(keys, vectors.exact.shape[1], vectors.heads.shape[1], vectors.qls.shape[1])
+    # While none is known there is no room for any: those that come late bring their width.
+    table = empty_table(keys, *(widths_of([vectors]) if len(vectors) else (0, 0, 0)))
     if first_seq is not None:
         table.exemplar[~found] = first_seq[~found]
-    _fill(table, np.flatnonzero(found), vectors)
+    if len(vectors):
+        _fill(table, np.flatnonzero(found), vectors)
     return table
 
 
@@ -68,28 +48,20 @@ def empty_table(keys: Keys, dim: int, n_heads: int, n_qls: int) -> VectorTable:
         key=keys,
         have=np.zeros(u, np.bool_),
         codes=np.zeros((u, code_width(dim)), np.int8),
+        rest=np.zeros((u, dim), np.int8),
         scale=np.zeros(u, np.float32),
         err=np.zeros(u, np.float32),
-        exact=np.zeros((u, dim), np.float16),
         heads=np.zeros((u, n_heads), np.uint8),
         n_tokens=np.zeros(u, np.uint16),
-        head=np.full(u, 255, np.uint8),
-        second=np.full(u, 255, np.uint8),
+        head=np.full(u, NO_HEAD, np.uint8),
+        second=np.full(u, NO_HEAD, np.uint8),
         qls=np.zeros((u, n_qls), np.int8),
     )
 
 
 def no_vectors(dim: int = 0) -> Vectors:
     """No vectors, of `dim` dimensions."""
-    return Vectors(
-        key=np.empty(0, KEY),
-        exact=np.empty((0, dim), np.float16),
-        heads=np.empty((0, 0), np.uint8),
-        n_tokens=np.empty(0, np.uint16),
-        head=np.empty(0, np.uint8),
-        second=np.empty(0, np.uint8),
-        qls=np.empty((0, 0), np.int8),
-    )
+    return Vectors.blank(np.empty(0, KEY), dim)
 
 
 def add_late(table: VectorTable, late: Sequence[Vectors]) -> VectorTable:
@@ -98,7 +70,9 @@ def add_late(table: VectorTable, late: Sequence[Vectors]) -> VectorTable:
     found = [(rows, vectors) for rows, vectors in found if (rows >= 0).any()]
     if not found:
         return table
-    merged = _widened(table, found[0][1])
+    merged = empty_table(table.key, *widths_of([table, *(vectors for _, vectors in found)]))
+    merged.exemplar[:] = table.exemplar
+    _copy(table, np.flatnonzero(table.have), merged, np.flatnonzero(table.have))
     for rows, vectors in found:
         mine = np.flatnonzero(rows >= 0)
         _fill(merged, rows[mine], vectors.take(mine))
@@ -106,17 +80,30 @@ def add_late(table: VectorTable, late: Sequence[Vectors]) -> VectorTable:
 
 
 def merge_tables(keys: Keys, tables: Sequence[VectorTable]) -> VectorTable:
-    """Give the dictionary of `keys` (sorted, distinct) with all that any table has; codes are copied."""
+    """Give the dictionary of `keys` (sorted, distinct) with all that any table has; nothing is coded anew."""
     known = [table for table in tables if table.have.any()]
-    widths = (known[0].exact.shape[1], known[0].heads.shape[1], known[0].qls.shape[1]) if known else (0, 0, 0)
-    merged = empty_table(keys, *widths)
+    merged = empty_table(keys, *widths_of(known))
     merged.exemplar = _lowest_exemplars(keys, tables)
     for table in known:
         rows = find_keys(keys, table.key)
         source = np.flatnonzero(table.have & (rows >= 0))
-        for name in ("have", "codes", "scale", "err", "exact", *_SIDES):
-            getattr(merged, name)[rows[source]] = getattr(table, name)[source]
+        _copy(table, source, merged, rows[source])
+        # The event whose text this very vector is made of: an erasure of that event asks for it.
+        merged.exemplar[rows[source]] = table.exemplar[source]
     return merged
+
+
+def widths_of(sources: Iterable[VectorTable | Vectors]) -> tuple[int, int, int]:
+    """Give the width of vectors, heads and qls; a source that knows none of something has width 0 there."""
+    widths = [(s.dim, s.heads.shape[1], s.qls.shape[1]) for s in sources]
+    dim, n_heads, n_qls = (max(column) for column in zip((0, 0, 0), *widths, strict=True))
+    return dim, n_heads, n_qls
+
+
+def put_rows(target: npt.NDArray[Any], rows: npt.NDArray[np.intp], values: npt.NDArray[Any]) -> None:
+    """Write `values` at `rows`; what has no width, because its source knows nothing of it, changes nothing."""
+    if values.ndim == 1 or values.shape[1]:
+        target[rows] = values
 
 
 def _lowest_exemplars(keys: Keys, tables: Sequence[VectorTable]) -> Int64s:
@@ -148,67 +135,50 @@ def find_keys(keys: Keys, wanted: Keys) -> npt.NDArray[np.intp]:
 
 
 def to_arrow(table: VectorTable) -> dict[str, pa.Array]:
-    """Give the columns of a dictionary as they lie in a file; nothing is copied that is contiguous."""
-    return {
+    """Give the columns of a dictionary as they lie in a file; one that says nothing is left out."""
+    columns = {
         "key": fixed_binary(table.key),
-        "have": pa.array(table.have.view(np.uint8)),
         "codes": fixed_binary(table.codes),
+        "rest": fixed_binary(table.rest),
         "scale": pa.array(table.scale),
         "err": pa.array(table.err),
-        "exact": fixed_binary(table.exact),
-        "heads": fixed_binary(table.heads),
-        "n_tokens": pa.array(table.n_tokens),
-        "head": pa.array(table.head),
-        "second": pa.array(table.second),
-        "qls": fixed_binary(table.qls),
-        "exemplar": pa.array(table.exemplar),
+        **_sides_to_arrow(table),
     }
+    if not table.have.all():
+        columns["have"] = pa.array(table.have.view(np.uint8))
+    return columns
 
 
 def from_arrow(columns: dict[str, pa.Array]) -> VectorTable:
-    """Give the dictionary of such columns as views of their buffers."""
+    """Give the dictionary of such columns, as views of their buffers where the file has them.
+
+    In files of format 1 the vectors are float16, `exact`; they are coded as if they came now.
+    """
+    u = len(columns["key"])
+    have = flat_view(columns["have"], np.uint8).view(np.bool_) if "have" in columns else np.ones(u, np.bool_)
+    planes = _planes_of_format_1(columns) if "exact" in columns else _planes(columns)
     return VectorTable(
-        key=view_rows(columns["key"], KEY)[:, 0],
-        have=flat_view(columns["have"], np.uint8).view(np.bool_),
-        codes=view_rows(columns["codes"], np.int8),
-        scale=flat_view(columns["scale"], np.float32),
-        err=flat_view(columns["err"], np.float32),
-        exact=view_rows(columns["exact"], np.float16),
-        heads=view_rows(columns["heads"], np.uint8),
-        n_tokens=flat_view(columns["n_tokens"], np.uint16),
-        head=flat_view(columns["head"], np.uint8),
-        second=flat_view(columns["second"], np.uint8),
-        qls=view_rows(columns["qls"], np.int8),
-        exemplar=flat_view(columns["exemplar"], np.int64),
+        key=view_rows(columns["key"], KEY)[:, 0], have=have, **planes, **_sides_from_arrow(columns)
     )
 
 
 def vectors_to_arrow(vectors: Vectors) -> dict[str, pa.Array]:
-    """Give the columns of loose vectors; their codes are made again on reading."""
+    """Give the columns of loose vectors; one that says nothing is left out."""
     return {
         "key": fixed_binary(vectors.key),
-        "exact": fixed_binary(vectors.exact),
-        "heads": fixed_binary(vectors.heads),
-        "n_tokens": pa.array(vectors.n_tokens),
-        "head": pa.array(vectors.head),
-        "second": pa.array(vectors.second),
-        "qls": fixed_binary(vectors.qls),
-        "exemplar": pa.array(vectors.exemplar),
+        "values": fixed_binary(vectors.values),
+        "step": pa.array(vectors.step),
+        **_sides_to_arrow(vectors),
     }
 
 
 def vectors_from_arrow(columns: dict[str, pa.Array]) -> Vectors:
-    """Give the loose vectors of such columns as views of their buffers."""
-    return Vectors(
-        key=view_rows(columns["key"], KEY)[:, 0],
-        exact=view_rows(columns["exact"], np.float16),
-        heads=view_rows(columns["heads"], np.uint8),
-        n_tokens=flat_view(columns["n_tokens"], np.uint16),
-        head=flat_view(columns["head"], np.uint8),
-        second=flat_view(columns["second"], np.uint8),
-        qls=view_rows(columns["qls"], np.int8),
-        exemplar=flat_view(columns["exemplar"], np.int64),
-    )
+    """Give the loose vectors of such columns, as views of their buffers; format 1 has float16, `exact`."""
+    key, sides = view_rows(columns["key"], KEY)[:, 0], _sides_from_arrow(columns)
+    if "exact" in columns:
+        return Vectors.of(key, view_rows(columns["exact"], np.float16), **sides)
+    step = flat_view(columns["step"], np.float32)
+    return Vectors(key=key, values=view_rows(columns["values"], np.int16), step=step, **sides)
 
 
 def flat_view(array: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -239,26 +209,64 @@ def fixed_binary(values: npt.NDArray[Any]) -> pa.Array:
 
 
 def _fill(table: VectorTable, rows: npt.NDArray[np.intp], vectors: Vectors) -> None:
-    table.codes[rows], table.scale[rows], table.err[rows] = code_vectors(vectors.exact)
-    table.exact[rows] = vectors.exact
+    for name, values in _coded(vectors.values, vectors.step).items():
+        put_rows(getattr(table, name), rows, values)
     table.have[rows] = True
     for name in _SIDES:
-        getattr(table, name)[rows] = getattr(vectors, name)
+        put_rows(getattr(table, name), rows, getattr(vectors, name))
     table.exemplar[rows] = np.where(vectors.exemplar >= 0, vectors.exemplar, table.exemplar[rows])
 
 
-def _widened(table: VectorTable, like: Vectors) -> VectorTable:
-    # A dictionary without any vector does not know their dimensions yet.
-    fresh = empty_table(table.key, like.exact.shape[1], like.heads.shape[1], like.qls.shape[1])
-    fresh.exemplar[:] = table.exemplar
-    if table.have.any():
-        for name in ("have", "codes", "scale", "err", "exact", *_SIDES):
-            getattr(fresh, name)[:] = getattr(table, name)
-    return fresh
+def _copy(
+    source: VectorTable, rows: npt.NDArray[np.intp], target: VectorTable, places: npt.NDArray[np.intp]
+) -> None:
+    source.touch(rows)
+    for name in ("have", "codes", "rest", "scale", "err", *_SIDES):
+        put_rows(getattr(target, name), places, getattr(source, name)[rows])
 
 
-def _round_up(values: npt.NDArray[np.float64]) -> Float32s:
-    # The float64 sum itself may be short by some 1e-16 of its size; 1e-9 covers any dimension.
-    values = values * (1 + 1e-9)
-    rounded = values.astype(np.float32)
-    return np.where(rounded < values, np.nextafter(rounded, np.float32(np.inf)), rounded)
+def _coded(values: npt.NDArray[np.int16], step: npt.NDArray[np.float32]) -> dict[str, Any]:
+    """Give codes, rest, scale and err of vectors as they are stored."""
+    high, rest = split(values)
+    codes = high
+    if code_width(high.shape[1]) != high.shape[1]:
+        codes = np.zeros((len(high), code_width(high.shape[1])), np.int8)
+        codes[:, : high.shape[1]] = high
+    return {"codes": codes, "rest": rest, "scale": step * np.float32(PLANE), "err": plane_error(rest, step)}
+
+
+def _planes(columns: dict[str, pa.Array]) -> dict[str, Any]:
+    return {
+        "codes": view_rows(columns["codes"], np.int8),
+        "rest": view_rows(columns["rest"], np.int8),
+        "scale": flat_view(columns["scale"], np.float32),
+        "err": flat_view(columns["err"], np.float32),
+    }
+
+
+def _planes_of_format_1(columns: dict[str, pa.Array]) -> dict[str, Any]:
+    return _coded(*quantise(view_rows(columns["exact"], np.float16)))
+
+
+def _sides_to_arrow(held: VectorTable | Vectors) -> dict[str, pa.Array]:
+    columns = {name: pa.array(getattr(held, name)) for name in ("n_tokens", "head", "second")}
+    for name in ("heads", "qls"):
+        if getattr(held, name).shape[1]:
+            columns[name] = fixed_binary(getattr(held, name))
+    if (held.exemplar >= 0).any():
+        columns["exemplar"] = pa.array(held.exemplar)
+    return columns
+
+
+def _sides_from_arrow(columns: dict[str, pa.Array]) -> dict[str, Any]:
+    none = pa.nulls(len(columns["key"]), pa.binary(0))
+    sides = {
+        "heads": view_rows(columns.get("heads", none), np.uint8),
+        "n_tokens": flat_view(columns["n_tokens"], np.uint16),
+        "head": flat_view(columns["head"], np.uint8),
+        "second": flat_view(columns["second"], np.uint8),
+        "qls": view_rows(columns.get("qls", none), np.int8),
+    }
+    if "exemplar" in columns:
+        sides["exemplar"] = flat_view(columns["exemplar"], np.int64)
+    return sides

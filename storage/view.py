@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
@@ -11,17 +12,23 @@ import pyarrow as pa
 from .agreement import plain_type
 from .batch import ColumnBatch, Decoder, Keys, Vectors
 from .catalog import Catalog, load
+from .cut import State
+from .deletion import read_deletion
 from .entry import Entry
 from .errors import DamageError, StoreError
 from .files import Files, Lock
+from .kept import Kept
 from .known import KnownVectors
 from .layout import Layout
+from .locking import NoLock, hold_shared
 from .manifest import root_path, root_versions
 from .memory import MemoryPart, build
 from .memtable import Memtable
 from .meta import SegmentMeta
 from .part import Part, VectorTable
+from .rejects import Reject, read_rejects
 from .segment import Segment
+from .survivors import Survivors, remembered
 from .wal import Mark, read_frames
 
 
@@ -36,6 +43,8 @@ class View:
         self._files = files
         self._layout = layout
         self._open: dict[str, Segment] = {}
+        self._kept = Kept()
+        self._survivors: dict[str, Survivors] = {}
         self._known: KnownVectors | None = None
         self._kinds: dict[str, pa.DataType] = {}
         self._known_from: dict[str, SegmentMeta | Entry] = {}
@@ -47,7 +56,7 @@ class View:
     def hold(self) -> Lock:
         """Keep what this version names, which is the newest: only the writer calls this."""
         path = root_path(self._layout.manifest, self.catalog.root.version)
-        lock = self._files.lock(path, exclusive=False)
+        lock = hold_shared(self._files, path)
         if lock is None:
             raise StoreError(f"{path}: something else holds a lock on it; find and end that process")
         return lock
@@ -57,26 +66,28 @@ class View:
 
         Raises DamageError, and StoreError where there is no store any more.
         """
-        missing: tuple[int, OSError] | None = None
+        failed: tuple[int, OSError] | None = None
         while True:
             version = newest_version(self._files, self._layout)
-            if missing is not None and missing[0] == version:
-                raise DamageError(
-                    f"{missing[1].filename}: missing, manifest {version} names it; restore it from a copy"
-                ) from missing[1]
+            if failed is not None and failed[0] == version:
+                raise _damage(version, failed[1]) from failed[1]
             try:
-                lock = self._files.lock(root_path(self._layout.manifest, version), exclusive=False)
+                lock = hold_shared(self._files, root_path(self._layout.manifest, version))
                 if lock is not None:
                     return self._follow_to(version, lock)
-            except FileNotFoundError as error:
-                # A newer version has come, and took away the files of this one before it was held.
-                missing = (version, error)
+            except (FileNotFoundError, DamageError) as error:
+                # A newer version has come, and took away or went on behind the files of this one before it was
+                # held.
+                failed = (version, error)
 
     def _follow_to(self, version: int, lock: Lock) -> Lock:
         try:
             if version != self.catalog.root.version:
                 self.adopt(load(self._files, self._layout, version, self.catalog))
             self.replay()
+            if isinstance(lock, NoLock):
+                # Nothing keeps the files on disk, but what is mapped stays.
+                self.live_parts()
         except BaseException:
             lock.release()
             raise
@@ -92,20 +103,31 @@ class View:
             self.next_seq = catalog.root.next_seq
         held = catalog.segments.entries
         self._open = {name: segment for name, segment in self._open.items() if held.get(name) is segment.meta}
+        self._survivors = {n: one for n, one in self._survivors.items() if held.get(n) is one.meta}
 
     def replay(self) -> None:
         """Take what came to the log; events that are in segments are left out. Raises DamageError."""
         floor = self.catalog.root.wal_floor
-        frames, self.mark = read_frames(self._files, self._layout.wal, self.mark, floor=floor)
+        frames, mark = read_frames(self._files, self._layout.wal, self.mark, floor=floor)
+        # All or nothing: a view that had taken half of it would go on behind what it left out.
+        for number, entry in self._joined(frames):
+            self.take(number, entry)
+        self.mark = mark
+
+    def _joined(self, frames: Sequence[tuple[int, Entry]]) -> list[tuple[int, Entry]]:
+        """Give the frames that are not in segments. Raises DamageError unless they join what the view has."""
+        joined, next_seq = [], self.next_seq
         for number, entry in frames:
             if entry.n_rows and entry.first_seq + entry.n_rows <= self.catalog.root.next_seq:
                 continue
-            if entry.first_seq != self.next_seq:
+            if entry.first_seq != next_seq:
                 raise DamageError(
                     f"{self._layout.wal}: file {number} goes on at seq {entry.first_seq}, expected "
-                    f"{self.next_seq}; restore the log from a copy"
+                    f"{next_seq}; restore the log from a copy"
                 )
-            self.take(number, entry)
+            joined.append((number, entry))
+            next_seq += entry.n_rows
+        return joined
 
     def take(self, number: int, entry: Entry) -> None:
         """Add an entry that stands in file `number` of the log."""
@@ -115,21 +137,60 @@ class View:
     def segment(self, meta: SegmentMeta) -> Segment:
         """Give a segment of the catalog, opened once."""
         if meta.id not in self._open:
-            self._open[meta.id] = Segment.open(self._files, self._layout.segment(meta.id), meta)
+            model = self.catalog.model
+            self._open[meta.id] = Segment.open(
+                self._files,
+                self._layout.segment(meta.id),
+                meta,
+                kept=self._kept,
+                qls_scale=None if model is None else model.qls_scale,
+            )
         return self._open[meta.id]
 
-    def segments(self) -> list[Segment]:
-        """Give the segments in time order."""
+    def live_part(self, meta: SegmentMeta) -> Segment | Survivors:
+        """Give a segment of the catalog without its deleted events, opened once. Raises DamageError."""
+        segment = self.segment(meta)
+        if meta.deleted is None:
+            return segment
+        if meta.id not in self._survivors:
+            gone = read_deletion(self._files, segment.directory, meta)
+            model = self.catalog.model
+            self._survivors[meta.id] = Survivors(segment, gone, None if model is None else model.qls_scale)
+        return self._survivors[meta.id]
+
+    def live_parts(self) -> list[Segment | Survivors]:
+        """Give the segments without their deleted events, in time order."""
         metas = sorted(self.catalog.segments.entries.values(), key=lambda meta: (meta.t_min, meta.id))
-        return [self.segment(meta) for meta in metas]
+        return [self.live_part(meta) for meta in metas]
 
     def parts(self) -> list[Part]:
         """Give segments and memtable."""
-        return [*self.segments(), *self.memtable.parts(self._build)]
+        return [*self.live_parts(), *self.memtable.parts(self._build)]
+
+    def state(self) -> State:
+        """Give this state of the store as an erasure plans over it; its segments are opened in this state only."""
+        catalog, files, directory = self.catalog, self._files, self._layout.rejects
+        metas = sorted(catalog.segments.entries.values(), key=lambda meta: (meta.t_min, meta.id))
+        stored = dict(sorted(catalog.rejects.entries.items()))
+
+        def read(name: str) -> list[Reject]:
+            return list(read_rejects(files, directory / name, stored[name].file))
+
+        memory, waiting = self.memtable.parts(self._build), self.memtable.rejects()
+        version = catalog.root.version
+        return State(version, tuple(metas), tuple(memory), stored, tuple(waiting), self.live_part, read)
 
     def lookup(self, keys: Keys) -> tuple[npt.NDArray[np.bool_], Vectors]:
         """Give which keys have a vector anywhere in the store, bool (n), and those vectors in key order."""
-        return self._current_known().find(keys)
+        known = self._current_known()
+        while True:
+            try:
+                return known.find(keys)
+            except DamageError as error:
+                # What queries are told of must not stop appends: the texts are embedded again.
+                if error.segment_id not in self._known_from:
+                    raise
+                known.drop([error.segment_id])
 
     def kind_of(self, name: str) -> pa.DataType | None:
         """Give the plain type of a column somewhere in the store, None where no event has it.
@@ -150,7 +211,8 @@ class View:
                 return plain_type(array.type)
         for meta in self.catalog.segments.entries.values():
             if meta.has_field(name):
-                return self.segment(meta).kind(name)
+                with suppress(DamageError):
+                    return self.segment(meta).kind(name)
         return None
 
     @property
@@ -172,30 +234,60 @@ class View:
         now |= {
             f"wal-{entry.first_seq}": entry for entry in self.memtable.entries if entry.vectors is not None
         }
-        self._known.drop([name for name in self._known_from if name not in now])
+        self._known.drop(
+            [name for name, old in self._known_from.items() if name not in now or _forgot(old, now[name])]
+        )
         for name, holder in now.items():
             if self._known_from.get(name) is not holder:
-                self._known.put(name, self._vectors_of(holder))
+                with suppress(DamageError):
+                    self._known.put(name, self._vectors_of(holder))
         self._known_from = now
         return self._known
 
     def _vectors_of(self, holder: SegmentMeta | Entry) -> VectorTable | Vectors:
         if isinstance(holder, SegmentMeta):
-            return self.segment(holder).vectors()
+            part = self.live_part(holder)
+            # What is left of the events is not needed for this.
+            if isinstance(part, Survivors):
+                return remembered(part.segment.vectors(), part.gone)
+            return part.vectors()
         assert holder.vectors is not None
         return holder.vectors
+
+
+def _forgot(old: SegmentMeta | Entry, new: SegmentMeta | Entry) -> bool:
+    """Whether vectors that an older state of a segment has are gone from the newer one."""
+    return isinstance(old, SegmentMeta) and isinstance(new, SegmentMeta) and old.deleted != new.deleted
+
+
+def _damage(version: int, error: OSError) -> OSError:
+    if isinstance(error, DamageError):
+        return error
+    return DamageError(f"{error.filename}: missing, manifest {version} names it; restore it from a copy")
 
 
 def newest_version(files: Files, layout: Layout) -> int:
     """Give the newest manifest version. Raises StoreError where there is none, DamageError where there was one."""
     versions = root_versions(files, layout.manifest)
-    if (
-        not versions
-        and layout.manifest.is_dir()
-        and layout.segments.is_dir()
-        and files.listdir(layout.segments)
-    ):
+    if not versions and _is_unfinished(files, layout):
+        raise StoreError(f"{layout.path}: a backup or restore that was not finished; run it again")
+    if not versions and _has_segments(files, layout):
         raise DamageError(f"{layout.manifest}: no manifest, yet there are segments; restore it from a copy")
     if not versions:
         raise StoreError(f"{layout.path}: no treering store there; ingest something into it first")
     return versions[-1]
+
+
+def _has_segments(files: Files, layout: Layout) -> bool:
+    try:
+        files.listdir(layout.manifest)
+        return bool(files.listdir(layout.segments))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _is_unfinished(files: Files, layout: Layout) -> bool:
+    try:
+        return layout.backup.name in files.listdir(layout.path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False

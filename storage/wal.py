@@ -88,6 +88,8 @@ class WalWriter:
         try:
             handle.truncate(mark.offset)
             handle.sync()
+            # The writer before may have died between making the file and this.
+            files.fsync_dir(directory)
         except BaseException:
             handle.close()
             raise
@@ -162,7 +164,7 @@ def read_frames(
         start = mark if number == mark.number else Mark(number)
         may_be_new = number == numbers[-1] and number > floor
         if start.offset == 0:
-            start = _read_header(files, wal_path(directory, number), number, may_be_torn=may_be_new)
+            start = read_header(files, wal_path(directory, number), number, may_be_torn=may_be_new)
         mark = start
         if start.offset:
             found, mark = _read_file(files, directory, start, is_last=number == numbers[-1])
@@ -196,7 +198,7 @@ def _read_file(files: Files, directory: Path, mark: Mark, *, is_last: bool) -> t
 def _scan(data: bytes, version: int) -> tuple[list[Entry], int]:
     view, end = memoryview(data), 0
     entries = []
-    while (length := _whole_frame(view, end)) > 0:
+    while (length := whole_frame(view, end)) > 0:
         _, _, first_seq, n_rows, kind = FRAME.unpack_from(view, end)
         payload = view[end + FRAME.size : end + length]
         entries.append(decode(Kind(kind), first_seq, n_rows, payload, version=version))
@@ -204,7 +206,7 @@ def _scan(data: bytes, version: int) -> tuple[list[Entry], int]:
     return entries, end
 
 
-def _whole_frame(view: memoryview, start: int) -> int:
+def whole_frame(view: memoryview, start: int) -> int:
     """Give the length of the frame at `start`, 0 where there is no whole and right one."""
     if len(view) - start < FRAME.size:
         return 0
@@ -221,10 +223,11 @@ def _is_torn(data: bytes, end: int) -> bool:
     bad one shows that the bad one was once whole, and cutting there would drop acknowledged events.
     """
     view = memoryview(data)
-    return not any(_whole_frame(view, start) for start in _candidates(data, end + 8))
+    return not any(whole_frame(view, start) for start in candidates(data, end + 8))
 
 
-def _candidates(data: bytes, start: int) -> Iterator[int]:
+def candidates(data: bytes, start: int) -> Iterator[int]:
+    """Give the places from `start` on, a multiple of 8, at which a frame could begin by what its header says."""
     if len(data) - start < FRAME.size:
         return
     words = np.frombuffer(data, "<u8", count=(len(data) - start) // 8, offset=start)
@@ -260,7 +263,7 @@ def _header_checksum(magic: bytes, version: int, number: int) -> int:
     return crc32c(struct.pack("<8sIQ", magic, version, number))
 
 
-def _read_header(files: Files, path: Path, number: int, *, may_be_torn: bool) -> Mark:
+def read_header(files: Files, path: Path, number: int, *, may_be_torn: bool) -> Mark:
     """Check a file's header, give the mark behind it; before it, where it may be torn and is."""
     data = files.read(path, 0, HEADER.size + 1)
     if may_be_torn and len(data) <= HEADER.size and data != _header(number):

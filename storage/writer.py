@@ -12,18 +12,22 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from .advice import explained
 from .batch import Decoder, Vectors
 from .catalog import Change, Committer
 from .entry import Entry
 from .errors import StoreError
 from .files import Files, Lock, SyncError
 from .layout import Layout
+from .locking import AT_ONCE, Patience
 from .meta import SegmentMeta
 from .opening import open_catalog, take_lock
 from .rejects import RejectFile, write_rejects
+from .remote import log_cost
 from .retired import Retired, leftovers
 from .seal import seal
 from .segment import write_late
+from .takeover import take_over
 from .vectors import find_keys
 from .view import View
 from .wal import WalWriter, make_frame, wal_path
@@ -48,10 +52,11 @@ class Writer:
         self._lock = lock
         self._failure: BaseException | None = None
         self.is_closed = False
+        self.shadow: Writer | None = None
         self.mutex = threading.RLock()
         self.changing = threading.RLock()
-        catalog = open_catalog(files, layout)
-        self._committer = Committer(files, layout, catalog, epoch=catalog.root.epoch + 1)
+        catalog, epoch = take_over(files, layout, open_catalog(files, layout))
+        self._committer = Committer(files, layout, catalog, epoch=epoch)
         self._retired = Retired(files, layout)
         self._retired.add(leftovers(files, layout, catalog), catalog.root.version)
         self._retired.collect(catalog.root.version)
@@ -61,9 +66,9 @@ class Writer:
         self.view.mark = self._wal.mark
 
     @classmethod
-    def open(cls, files: Files, layout: Layout, decoder: Decoder) -> Writer:
+    def open(cls, files: Files, layout: Layout, decoder: Decoder, patience: Patience = AT_ONCE) -> Writer:
         """Become the writer of a store. Raises StoreError where another is, DamageError."""
-        lock = take_lock(files, layout)
+        lock = take_lock(files, layout, patience)
         try:
             return cls(files, layout, decoder, lock)
         except BaseException:
@@ -77,8 +82,9 @@ class Writer:
 
     @property
     def log_bytes(self) -> int:
-        """Size of the log's open file."""
-        return self._wal.mark.offset
+        """Size of the log's open file; elsewhere also what its parts cost a reader."""
+        mark = self._wal.mark
+        return max(mark.offset, log_cost(self.files, wal_path(self.layout.wal, mark.number)))
 
     def append(self, entry: Entry) -> None:
         """Make an entry durable, then visible; its first_seq is the view's next_seq."""
@@ -178,14 +184,32 @@ class Writer:
                     self.remove([*written, *self._committer.written])
                 if isinstance(error, OSError) and not isinstance(error, StoreError):
                     raise StoreError(
-                        f"{self.layout.path}: {what} failed: {error}{self._outcome()}"
+                        f"{self.layout.path}: {what} failed: {explained(error)}{self._outcome()}"
                     ) from error
             raise
+
+    def collect(self) -> int:
+        """Remove what readers kept from going, as far as they let go; give how many files are left."""
+        with self.mutex:
+            if not self.is_closed:
+                self._retired.collect(self.view.catalog.root.version)
+            return self._retired.n_waiting
+
+    def new_reject_path(self) -> Path:
+        """Give the path of a reject file that is not there yet."""
+        with self.mutex:
+            return self.layout.rejects / f"{self._committer.next_number():08d}.arrow"
 
     def remove(self, written: Collection[Path]) -> None:
         """Remove files that no version ever named."""
         self._retired.add(written, 0)
         self._retired.collect(self.view.catalog.root.version)
+
+    def retire(self, paths: Collection[Path]) -> None:
+        """Remove files that the newest version does not name, once nobody reads an older one."""
+        version = self.view.catalog.root.version
+        self._retired.add(paths, version)
+        self._retired.collect(version)
 
     def check_going(self) -> None:
         """Raise StoreError where the store was closed or stopped."""
@@ -200,6 +224,8 @@ class Writer:
         """Stop writing; nothing that was acknowledged waits for this. A long change that runs is given up."""
         self.is_closed = True
         with self.changing, self.mutex:
+            if self.shadow is not None:
+                self.shadow.close()
             if self._failure is None:
                 self._retired.collect(self.view.catalog.root.version)
             self._wal.close()
@@ -209,7 +235,7 @@ class Writer:
         rejects = list(self.view.memtable.rejects())
         if not rejects:
             return ()
-        path = self.layout.rejects / f"{self._committer.next_number():08d}.arrow"
+        path = self.new_reject_path()
         written.append(path)
         file = write_rejects(self.files, path, rejects)
         self.files.fsync_dir(self.layout.rejects)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 import treering as tr
+from tests.query.parts import unit
 
 DIM = 64
 
@@ -24,9 +25,9 @@ def table(rng: np.random.Generator, n: int) -> pa.Table:
 
 
 def best(rows: pa.Table, probe: np.ndarray, k: int) -> list[int]:
-    """Ids by cosine over the float16 vectors that a store keeps, the older first among equals."""
+    """Ids by cosine over the vectors as a store keeps them, the older first among equals."""
     flat = np.asarray(rows["vector"].combine_chunks().flatten()).reshape(-1, DIM).astype(np.float64)
-    kept = (flat / np.linalg.norm(flat, axis=1, keepdims=True)).astype(np.float16).astype(np.float64)
+    kept = unit(flat).astype(np.float64)
     return [int(i) for i in np.argsort(-(kept @ probe).astype(np.float32), kind="stable")[:k]]
 
 

@@ -230,7 +230,8 @@ def test_meaning_equals_brute_force_over_every_stored_vector(embedded: tr.Store,
     scored = []
     with embedded._ring.snapshot() as snapshot:
         for part in snapshot.parts:
-            exact = part.vectors().exact.astype(np.float32) @ probe
+            table = part.vectors()
+            exact = table.exact(np.arange(len(table))) @ probe
             best = np.full(part.n_rows, -np.inf, np.float32)
             parts = part.parts()
             ids = np.searchsorted(part.vectors().key, parts.key)

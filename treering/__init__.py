@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from treering.query.builder import col, where
     from treering.query.result import Result
-    from treering.query.store import Store, query_files
+    from treering.query.store import Store, query_files, restore
     from treering.query.store import open_store as open
     from treering.storage.errors import (
         ConfigError,
@@ -29,6 +29,7 @@ _HOMES = {
     "Store": ("treering.query.store", "Store"),
     "open": ("treering.query.store", "open_store"),
     "query_files": ("treering.query.store", "query_files"),
+    "restore": ("treering.query.store", "restore"),
     "Result": ("treering.query.result", "Result"),
     "col": ("treering.query.builder", "col"),
     "where": ("treering.query.builder", "where"),
@@ -60,6 +61,7 @@ __all__ = [
     "col",
     "open",
     "query_files",
+    "restore",
     "where",
 ]
 

@@ -103,7 +103,7 @@ def _raising(error: BaseException) -> Callable[[], int]:
         (
             FileNotFoundError(errno.ENOENT, "No such file or directory", "gone"),
             4,
-            "error: gone: No such file",
+            "error: No such file or directory (gone)",
         ),
         (ZeroDivisionError("division by zero"), 4, "error: unexpected ZeroDivisionError: division by zero"),
         (KeyboardInterrupt(), 130, "interrupted"),
@@ -184,4 +184,4 @@ def test_completion_completes_verbs(treering: Run) -> None:
     done = treering(
         env={"_TREERING_COMPLETE": "bash_complete", "COMP_WORDS": "treering ex", "COMP_CWORD": "1"}
     )
-    assert done.stdout.decode().split() == ["plain,explain", "plain,export"]
+    assert done.stdout.decode().split() == ["plain,explain", "plain,export", "plain,expire"]

@@ -57,14 +57,14 @@ class Letters:
                 raise KeyboardInterrupt
         self.seen += texts
         n = len(texts)
-        return Vectors(
+        return Vectors.of(
             keys,
-            self.encode_vectors(texts).astype(np.float16),
-            np.full((n, 6), 64, np.uint8),
-            np.full(n, 8, np.uint16),
-            np.zeros(n, np.uint8),
-            np.ones(n, np.uint8),
-            np.zeros((n, 136), np.int8),
+            self.encode_vectors(texts),
+            heads=np.full((n, 6), 64, np.uint8),
+            n_tokens=np.full(n, 8, np.uint16),
+            head=np.zeros(n, np.uint8),
+            second=np.ones(n, np.uint8),
+            qls=np.zeros((n, 136), np.int8),
         )
 
     def encode_vectors(self, texts: list[str]) -> npt.NDArray[np.float32]:

@@ -75,7 +75,7 @@ def test_bad_lines_are_reported_with_their_numbers() -> None:
     ring = Recorder()
     _load("38")
     report = ingest(ring, next(_TRIALS.glob("38-*")) / "input.jsonl")
-    assert [reject.line for reject in ring.rejects] == [2, 3, 5, 6, 9]
+    assert [reject.line for reject in ring.rejects()] == [2, 3, 5, 6, 9]
     assert report.accepted == 4
 
 

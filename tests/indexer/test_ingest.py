@@ -1,6 +1,6 @@
 import gzip
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from treering.indexer import sources
 from treering.indexer.decode import Decoder
 from treering.indexer.ingest import IngestOptions, IngestReport, Progress, ingest
+from treering.storage.acknowledged import Acknowledged
 from treering.storage.batch import ColumnBatch, RawBatch
 from treering.storage.errors import ConfigError, InputError
 from treering.storage.ledger import Position
@@ -23,11 +24,28 @@ class Recorder:
     """A ring in memory: what was acknowledged, in order."""
 
     batches: list[RawBatch] = field(default_factory=list)
-    positions: dict[str, Position] = field(default_factory=dict)
-    rejects: list[Reject] = field(default_factory=list)
+    known: dict[str, Position] = field(default_factory=dict)
+    rejected: list[Reject] = field(default_factory=list)
+    next_seq: int = 0
 
     def position(self, fingerprint: str) -> Position | None:
-        return self.positions.get(fingerprint)
+        return self.known.get(fingerprint)
+
+    def positions(self) -> Mapping[str, Position]:
+        return self.known
+
+    def rejects(self) -> Iterator[Reject]:
+        return iter(self.rejected)
+
+    def acknowledged(self, first_seq: int, end_seq: int) -> list[Acknowledged]:
+        found, seq = [], 0
+        for raw in self.batches:
+            for row in range(raw.n_rows):
+                offset, ts_ns, origin = (int(a[row]) for a in (raw.offset, raw.ts_ns, raw.ts_origin))
+                name = raw.sources[raw.source[row]].name
+                found.append(Acknowledged(seq + row, name, offset, ts_ns, origin, raw.record(row)))
+            seq += raw.n_rows
+        return found[first_seq:end_seq]
 
     def append(
         self,
@@ -38,9 +56,10 @@ class Recorder:
         rejects: Sequence[Reject] = (),
     ) -> int:
         self.batches.append(raw)
-        self.positions.update({p.fingerprint: p for p in positions})
-        self.rejects += rejects
-        return 0
+        self.known.update({p.fingerprint: p for p in positions})
+        self.rejected += rejects
+        self.next_seq += raw.n_rows
+        return self.next_seq - raw.n_rows
 
     @property
     def records(self) -> list[bytes]:
@@ -126,7 +145,7 @@ def test_strict_stops_at_the_first_bad_record_with_its_place() -> None:
     ring = Recorder()
     with pytest.raises(InputError, match=r"stream:2: column 6"):
         ingest(ring, io.BytesIO(b'{"a":1}\n{"b":\n{"c":1}\n'), options=IngestOptions(strict=True))
-    assert not ring.rejects  # the source is taken up to it, so that a mended one goes on there
+    assert not ring.rejected  # the source is taken up to it, so that a mended one goes on there
 
 
 def test_warnings_name_what_was_assumed(tmp_path: Path) -> None:

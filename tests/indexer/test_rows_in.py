@@ -148,7 +148,7 @@ def test_rows_are_durable_while_the_stream_goes_on() -> None:
 
     assert ingest_rows(ring, stream()).accepted == 40
     assert max(n - stored for n, stored in enumerate(seen)) <= 9
-    assert len(ring.records) == 40 and not ring.positions
+    assert len(ring.records) == 40 and not ring.positions()
 
 
 def test_what_came_before_a_streams_own_error_is_kept() -> None:

@@ -3,13 +3,19 @@ import gzip
 import io
 import lzma
 import os
+from hashlib import blake2b
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from treering.indexer.sources import Input, Taken, anchors, opened, resolve
+from treering.indexer.fingerprints import anchors, fingerprint, free_fingerprint
+from treering.indexer.sources import Input, opened, resolve
+from treering.indexer.taken import Taken
 from treering.storage.errors import InputError
+from treering.storage.ledger import Position
 
 _DATA = b"".join(b'{"n":%d}\n' % i for i in range(5000))
 
@@ -111,9 +117,57 @@ def test_wrong_kinds_of_input_are_named(tmp_path: Path) -> None:
         _bytes(_file(tmp_path, b"PAR1" + b"\0" * 20))
 
 
-def test_the_running_digest_is_that_of_the_prefix() -> None:
-    from hashlib import blake2b
+def _taken(data: bytes, size: int) -> Taken:
+    return Taken(iter([data[i : i + size] for i in range(0, len(data), size)]))
 
+
+@given(st.binary(max_size=400), st.integers(1, 60), st.lists(st.integers(0, 400), min_size=2, max_size=2))
+def test_going_back_gives_the_same_bytes_and_digests(data: bytes, size: int, places: list[int]) -> None:
+    kept_from, digested = sorted(min(place, len(data)) for place in places)
+    taken = _taken(data, size)
+    assert taken.reaches(kept_from)
+    taken.digest(kept_from)
+    taken.keep()
+    assert taken.kept_from == kept_from and taken.reaches(digested)
+    taken.digest(digested)
+    assert b"".join(taken.kept(digested)) == data[digested : taken.offset]
+    taken.go_back(digested)
+    assert taken.skip(digested) + b"".join(taken) == data[digested:]
+    assert taken.digest(len(data)) == blake2b(data).hexdigest()
+    assert taken.head() == data[:4096] and taken.offset == len(data)
+
+
+def test_going_back_before_what_is_kept_begins_anew() -> None:
+    data = b"a\nb\nc"
+    taken = Taken(iter([data]), restart=lambda: iter([data]))
+    taken.reaches(4)
+    taken.digest(4)
+    taken.keep()
+    taken.go_back(2)
+    assert taken.skip(2) == b"b\nc"
+    assert taken.digest(6) == blake2b(data).hexdigest() and taken.line_start == 4
+
+
+class _Names:
+    """A ledger that only knows names, and counts how often it is asked."""
+
+    def __init__(self, names: set[str]) -> None:
+        self.names, self.n_asked = names, 0
+
+    def position(self, fingerprint: str) -> Position | None:
+        self.n_asked += 1
+        return Position(fingerprint, "a", 0, 0, "") if fingerprint in self.names else None
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 8, 9, 1000, 4095])
+def test_the_next_free_name_is_found_in_few_steps(n: int) -> None:
+    wanted = fingerprint(b"a\n")
+    known = _Names({f"{wanted}-{i}" if i else wanted for i in range(n)})
+    assert free_fingerprint(known, b"a\nb") == (f"{wanted}-{n}" if n else wanted)
+    assert known.n_asked <= 30
+
+
+def test_the_running_digest_is_that_of_the_prefix() -> None:
     taken = Taken(iter([b"abc", b"defg", b"h"]))
     assert next(iter(taken)) == b"abc"
     assert taken.digest(2) == blake2b(b"ab").hexdigest()

@@ -23,7 +23,7 @@ Event = Any
 class Naive:
     """Evaluates conditions and meanings over events that share one list of vectors."""
 
-    def __init__(self, events: Sequence[Event], vectors: npt.NDArray[np.float16]) -> None:
+    def __init__(self, events: Sequence[Event], vectors: npt.NDArray[np.float32]) -> None:
         self.events = sorted(events, key=lambda e: (e.ts, e.seq))
         self._vectors = vectors.astype(np.float64)
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from treering.storage.batch import KEY, Int32s, Int64s, Keys, TextParts
+from treering.storage.fixed_point import quantise, restore
 from treering.storage.part import NO_SHARD, FieldStats, Postings, Slice, VectorTable
 from treering.storage.postings import PartsTable
 from treering.storage.schema import ARROW_TYPES, FIELDS, PATH_TYPES, split_physical
@@ -40,12 +41,12 @@ def arrow_type(name: str) -> pa.DataType:
 
 
 class PlainPart:
-    """Events as a part. vectors: float16 (v, DIM). leaf_rows: how many rows a leaf of the tree may hold."""
+    """Events as a part. vectors: float32 (v, DIM), as stored. leaf_rows: how many rows a leaf may hold."""
 
     def __init__(
         self,
         events: Sequence[Event],
-        vectors: npt.NDArray[np.float16] | None = None,
+        vectors: npt.NDArray[np.float32] | None = None,
         *,
         part_id: str = "plain",
         dictionary: Sequence[str] = (),
@@ -66,10 +67,14 @@ class PlainPart:
         self.fields: Mapping[str, FieldStats] = {
             n: _stats(n, a) for n, a in self._columns.items() if a.null_count < len(a)
         }
-        self._vectors = np.zeros((0, DIM), np.float16) if vectors is None else vectors
+        self.partitions: Mapping[str, tuple[str, ...] | None] = {}
+        self._vectors = np.zeros((0, DIM), np.float32) if vectors is None else vectors
         self._texts, self._table = self._make_vectors()
         self.pending = int(np.count_nonzero(~self._table.have))
         self.tree = self._make_tree(leaf_rows)
+
+    def may_hold(self, name: str, value: str) -> bool:
+        return True
 
     def numbers(self, name: str) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.bool_] | None]:
         if name in ("ts", "seq"):
@@ -161,7 +166,7 @@ class PlainPart:
                     vec = ids[vector]
                 texts.append((row, kind, place, vec, place == 0))
             rows.extend(sorted(texts, key=lambda t: (t[1], t[2])))
-        exact = np.zeros((n_vectors, DIM), np.float16)
+        exact = np.zeros((n_vectors, DIM), np.float32)
         exact[: len(used)] = self._vectors[used]
         have = np.arange(n_vectors) < len(used)
         columns = list(zip(*rows, strict=True)) if rows else [()] * 5
@@ -232,25 +237,34 @@ def _tree(part: PlainPart, names: list[str], nodes: list[tuple[Any, int, int]]) 
     )
 
 
-def vector_table(exact: npt.NDArray[np.float16], have: npt.NDArray[np.bool_]) -> VectorTable:
-    """Codes with their true error norms, rounded up."""
-    u, dim = exact.shape
-    wide = exact.astype(np.float64)
-    scale = (np.abs(wide).max(axis=1, initial=0.0) / 127).astype(np.float32)
-    scale[scale == 0] = 1
-    rounded = np.rint(wide / scale[:, None].astype(np.float64)).clip(-127, 127)
+def stored(vectors: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float32]:
+    """Vectors as a store has them: 16 bits a number, and quantising them again changes nothing."""
+    return restore(*quantise(vectors))
+
+
+def unit(raw: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float32]:
+    """Vectors of unit length, as a store has them."""
+    return stored(raw / np.linalg.norm(raw, axis=1, keepdims=True))
+
+
+def vector_table(vectors: npt.NDArray[np.float32], have: npt.NDArray[np.bool_]) -> VectorTable:
+    """A table of stored vectors, coded a number at a time, with their true error norms, rounded up."""
+    u, dim = vectors.shape
+    values, step = quantise(vectors)
+    high = np.floor(values / 256 + 0.5)
     codes = np.zeros((u, -(-dim // 64) * 64), np.int8)
-    codes[:, :dim] = rounded
-    err = np.linalg.norm(wide - rounded * scale[:, None].astype(np.float64), axis=1)
+    codes[:, :dim] = high
+    coded = high * 256.0 * step[:, None].astype(np.float64)
+    err = np.linalg.norm(vectors.astype(np.float64) - coded, axis=1)
     keys = np.zeros(u, KEY)
     keys["lo"] = np.arange(1, u + 1)
     return VectorTable(
         key=keys,
         have=have,
         codes=codes,
-        scale=scale,
+        rest=(values - 256 * high).astype(np.int8),
+        scale=step * np.float32(256),
         err=np.nextafter(err.astype(np.float32), np.float32(np.inf)),
-        exact=exact,
         heads=np.zeros((u, 0), np.uint8),
         n_tokens=np.zeros(u, np.uint16),
         head=np.full(u, 255, np.uint8),

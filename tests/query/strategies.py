@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from tests.query.parts import DIM, Event, PlainPart, PlainSnapshot
+from tests.query.parts import DIM, Event, PlainPart, PlainSnapshot, unit
 from treering.query import bound as b
 
 BIG = 2**53
@@ -110,7 +110,7 @@ def literals_for(column: b.Column) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def vector_sets(draw: st.DrawFn) -> npt.NDArray[np.float16]:
+def vector_sets(draw: st.DrawFn) -> npt.NDArray[np.float32]:
     """A few unit vectors, some of them equal or nearly so."""
     seed, n = draw(st.integers(0, 2**32 - 1)), draw(st.integers(1, 8))
     rng = np.random.default_rng(seed)
@@ -120,7 +120,7 @@ def vector_sets(draw: st.DrawFn) -> npt.NDArray[np.float16]:
             raw[i] = raw[draw(st.integers(0, i - 1))] + rng.standard_normal(DIM) * draw(
                 st.sampled_from([0.0, 1e-3, 0.1])
             )
-    return np.asarray(raw / np.linalg.norm(raw, axis=1, keepdims=True), np.float16)
+    return unit(raw)
 
 
 @st.composite
@@ -134,7 +134,7 @@ def event_values(draw: st.DrawFn) -> dict[str, Any]:
 @st.composite
 def stores(
     draw: st.DrawFn, max_events: int = 24
-) -> tuple[PlainSnapshot, list[Event], npt.NDArray[np.float16]]:
+) -> tuple[PlainSnapshot, list[Event], npt.NDArray[np.float32]]:
     """One to three parts, with their events and vectors."""
     vectors = draw(vector_sets())
     n = draw(st.integers(0, max_events))
@@ -169,11 +169,11 @@ def stores(
     return PlainSnapshot(parts), events, vectors
 
 
-def probes(vectors: npt.NDArray[np.float16]) -> st.SearchStrategy[b.Probe]:
+def probes(vectors: npt.NDArray[np.float32]) -> st.SearchStrategy[b.Probe]:
     """A stored vector, or one between two of them."""
 
     def make(i: int, j: int, mix: float, fields: tuple[int, ...] | None) -> b.Probe:
-        v = vectors[i].astype(np.float32) + np.float32(mix) * vectors[j].astype(np.float32)
+        v = vectors[i] + np.float32(mix) * vectors[j]
         return b.Probe("probe", v / (np.linalg.norm(v) or np.float32(1)), fields)
 
     index = st.integers(0, len(vectors) - 1)
@@ -182,7 +182,7 @@ def probes(vectors: npt.NDArray[np.float16]) -> st.SearchStrategy[b.Probe]:
     )
 
 
-def conditions(vectors: npt.NDArray[np.float16], depth: int = 2) -> st.SearchStrategy[b.BCond]:
+def conditions(vectors: npt.NDArray[np.float32], depth: int = 2) -> st.SearchStrategy[b.BCond]:
     """Any condition, nested up to `depth`."""
     column = st.sampled_from(COLUMNS)
     physical = st.lists(st.sampled_from([*VALUES, "absent", "ts"]), min_size=1, max_size=3).map(tuple)
@@ -213,7 +213,7 @@ def conditions(vectors: npt.NDArray[np.float16], depth: int = 2) -> st.SearchStr
 
 
 @st.composite
-def queries(draw: st.DrawFn, vectors: npt.NDArray[np.float16]) -> b.BoundQuery:
+def queries(draw: st.DrawFn, vectors: npt.NDArray[np.float32]) -> b.BoundQuery:
     """A stage of rows: any filter, order, meaning and limit."""
     limit = draw(st.one_of(st.none(), st.integers(0, 6)))
     near = draw(st.one_of(st.none(), probes(vectors)))

@@ -235,7 +235,7 @@ def test_groups_can_be_compared_behind_a_pipe(literal: Any) -> None:
     where = b.BCompare(ANYTHING, "=", literal)
     then = b.BoundQuery(where=b.BCompare(GROUP, "=", literal), stats=(b.BStat("sum", N, "s"),))
     rows = execute(snapshot_of(*events), b.BoundQuery(stats=(COUNT,), by=(ANYTHING,), then=then))
-    expected = len(Naive(events, np.zeros((0, 64), np.float16)).matching(b.BoundQuery(where=where)))
+    expected = len(Naive(events, np.zeros((0, 64), np.float32)).matching(b.BoundQuery(where=where)))
     assert one(rows) == {"s": expected} and expected
 
 

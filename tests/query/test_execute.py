@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.naive.execute import Naive
-from tests.query.parts import Event, PlainPart, PlainSnapshot
+from tests.query.parts import Event, PlainPart, PlainSnapshot, unit
 from tests.query.strategies import conditions, queries, stores
 from treering.query import bound as b
 from treering.query.execute import execute, find_anchor
@@ -146,20 +146,19 @@ def test_limit_zero_gives_no_rows_and_the_full_count() -> None:
 
 def test_filtered_meaning_gives_k_rows_whenever_k_exist() -> None:
     rng = np.random.default_rng(1)
-    vectors = rng.standard_normal((50, 64))
-    vectors16 = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16)
+    vectors = unit(rng.standard_normal((50, 64)))
     events = [Event(i, i, {"m#s": "tiny" if i % 100 == 7 else "big"}, [(0, i % 50)]) for i in range(3000)]
     where = b.BCompare(b.Column("m", ("m#s",), "text"), "=", "tiny")
-    probe = b.Probe("q", vectors16[3].astype(np.float32), None)
+    probe = b.Probe("q", vectors[3], None)
     query = b.BoundQuery(where=where, near=probe, order=(b.BSort(None, True),), limit=20)
-    assert len(execute(PlainSnapshot([PlainPart(events, vectors16)]), query)) == 20
+    assert len(execute(PlainSnapshot([PlainPart(events, vectors)]), query)) == 20
 
 
 def test_pending_texts_make_a_meaning_answer_incomplete_and_exact_refuses() -> None:
-    vectors = np.zeros((1, 64), np.float16)
+    vectors = np.zeros((1, 64), np.float32)
     vectors[0, 0] = 1
     part = PlainPart([Event(0, 0, texts=[(0, 0)]), Event(1, 1, texts=[(0, None)])], vectors)
-    probe = b.Probe("q", vectors[0].astype(np.float32), None)
+    probe = b.Probe("q", vectors[0], None)
     result = execute(PlainSnapshot([part]), b.BoundQuery(near=probe, limit=5))
     assert seqs(result) == [0]
     assert (result.meta["complete"], result.meta["pending"]) == (False, 1)
@@ -170,7 +169,7 @@ def test_pending_texts_make_a_meaning_answer_incomplete_and_exact_refuses() -> N
 
 
 def test_query_vector_of_another_length_is_refused() -> None:
-    vectors = np.zeros((1, 64), np.float16)
+    vectors = np.zeros((1, 64), np.float32)
     part = PlainPart([Event(0, 0, texts=[(0, 0)])], vectors)
     probe = b.Probe("q", np.ones(32, np.float32), None)
     with pytest.raises(QueryError, match="32 dimensions"):
@@ -184,7 +183,7 @@ def test_pattern_that_cannot_run_is_refused_even_over_no_rows() -> None:
 
 
 def test_anchor_is_the_first_event_that_has_a_vector() -> None:
-    vectors = np.eye(2, 64, dtype=np.float16)
+    vectors = np.eye(2, 64, dtype=np.float32)
     events = [
         Event(5, 9, {"id#s": "a"}, [(0, 1)]),
         Event(3, 4, {"id#s": "a"}, [(0, 0)]),
@@ -195,7 +194,7 @@ def test_anchor_is_the_first_event_that_has_a_vector() -> None:
     found = find_anchor(snapshot, column, "a")
     assert found is not None
     assert found[1] == 4
-    assert found[0].tolist() == vectors[0].astype(np.float32).tolist()
+    assert found[0].tolist() == vectors[0].tolist()
     assert find_anchor(snapshot, column, "zz") is None
     with pytest.raises(QueryError, match="no vector"):
         find_anchor(snapshot, column, "b")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.query.parts import Event, PlainPart
 from tests.query.strategies import conditions, stores
 from treering.query import bound as b
-from treering.query import prune
+from treering.query import prune, text_evidence
 from treering.query.order import ordered
 from treering.query.prune import candidates, part_answer, range_answers, time_intervals
 from treering.query.rows import Choice, Rows
@@ -59,7 +59,7 @@ def test_pruned_scan_equals_full_scan(data: st.DataObject) -> None:
 @MANY
 @given(
     st.lists(st.one_of(st.none(), st.integers(-200, 200), st.sampled_from(["a", True, 0.5])), max_size=20),
-    st.sets(st.integers(-300, 300), min_size=prune.MANY + 1, max_size=prune.MANY + 9),
+    st.sets(st.integers(-300, 300), min_size=text_evidence.MANY + 1, max_size=text_evidence.MANY + 9),
     st.lists(st.sampled_from(["a", True, 0.5]), max_size=2),
 )
 def test_a_long_list_of_values_is_pruned_without_loss(
@@ -89,8 +89,8 @@ def test_part_answers_hold_for_every_row(data: st.DataObject) -> None:
     for part in snapshot.parts:
         n = len(full_scan(part, where, None, None))
         answer = int(part_answer(where, part))
-        assert answer != prune.CANNOT or n == 0
-        assert answer != prune.ALL or n == part.n_rows
+        assert answer != text_evidence.CANNOT or n == 0
+        assert answer != text_evidence.ALL or n == part.n_rows
 
 
 SOME_NUMBERS = st.lists(
@@ -223,5 +223,5 @@ def test_range_answers_are_sound(values: list[float], op: str, literal: float) -
         range_answers(np.array([min(values)], float), np.array([max(values)], float), op, literal)[0]
     )
     held = [OPS[op](v, literal) for v in values]
-    assert answer != prune.CANNOT or not any(held)
-    assert answer != prune.ALL or all(held)
+    assert answer != text_evidence.CANNOT or not any(held)
+    assert answer != text_evidence.ALL or all(held)

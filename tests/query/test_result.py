@@ -104,9 +104,9 @@ def test_fields_choose_and_rename() -> None:
 
 
 def test_meaning_adds_a_score() -> None:
-    vectors = np.eye(2, 64, dtype=np.float16)
+    vectors = np.eye(2, 64, dtype=np.float32)
     part = PlainPart([Event(i, i, {"record": b'{"i":%d}' % i}, [(0, i)]) for i in range(2)], vectors)
-    probe = b.Probe("q", vectors[1].astype(np.float32), None)
+    probe = b.Probe("q", vectors[1], None)
     result = execute(PlainSnapshot([part]), b.BoundQuery(near=probe, limit=2))
     assert [(row["i"], row["_score"]) for row in result] == [(1, 1.0), (0, 0.0)]
     assert result.to_arrow().column("_score").to_pylist() == [1.0, 0.0]

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.naive.execute import Naive
-from tests.query.parts import DIM, Event, PlainPart, vector_table
+from tests.query.parts import DIM, Event, PlainPart, unit, vector_table
 from tests.query.strategies import probes, stores
 from treering.query import bound as b
 from treering.query.plan import Plan
@@ -26,9 +26,8 @@ def _look_after_every_vector(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("treering.query.semantic.FIRST_BLOCK", 1)
 
 
-def unit(rng: np.random.Generator, n: int, dim: int = DIM) -> npt.NDArray[np.float16]:
-    raw = rng.standard_normal((n, dim))
-    return np.asarray(raw / np.linalg.norm(raw, axis=1, keepdims=True), np.float16)
+def drawn(rng: np.random.Generator, n: int, dim: int = DIM) -> npt.NDArray[np.float32]:
+    return unit(rng.standard_normal((n, dim)))
 
 
 @settings(
@@ -57,19 +56,19 @@ def test_each_plan_equals_brute_force(data: st.DataObject, plan: str, k: int) ->
 @pytest.mark.parametrize("plan", PLANS)
 def test_event_that_holds_all_the_best_texts_counts_once(plan: str) -> None:
     rng = np.random.default_rng(0)
-    vectors = unit(rng, 12)
+    vectors = drawn(rng, 12)
     events = [Event(0, 0, texts=[(f % 4, f) for f in range(10)]), Event(1, 1, texts=[(0, 10)]), Event(2, 2)]
     part = PlainPart(events, vectors)
-    probe = b.Probe("q", vectors[3].astype(np.float32), None)
+    probe = b.Probe("q", vectors[3], None)
     found = nearest([Choice(part, slice(0, 3))], probe, 2, Plan(), force=plan)
     assert found.seq.tolist() == [0, 1]
 
 
 def large_part(
     seed: int, n_rows: int, n_vectors: int, texts: int
-) -> tuple[PlainPart, npt.NDArray[np.float16]]:
+) -> tuple[PlainPart, npt.NDArray[np.float32]]:
     rng = np.random.default_rng(seed)
-    vectors = unit(rng, n_vectors)
+    vectors = drawn(rng, n_vectors)
     vectors[1::7] = vectors[0::7][: len(vectors[1::7])]  # equal vectors under different keys
     popular = np.minimum(rng.zipf(1.3, (n_rows, texts)) - 1, n_vectors - 1)
     events = [
@@ -82,7 +81,7 @@ def large_part(
 
 
 def brute(
-    part: PlainPart, vectors: npt.NDArray[np.float16], choice: Choice, probe: b.Probe, k: int
+    part: PlainPart, vectors: npt.NDArray[np.float32], choice: Choice, probe: b.Probe, k: int
 ) -> list[int]:
     scores = (vectors.astype(np.float64) @ probe.vector.astype(np.float64)).astype(np.float32)
     best = []
@@ -106,7 +105,7 @@ def test_plans_agree_on_many_rows(
     middle = Choice(part, slice(500, 900))
     rng = np.random.default_rng(5)
     for choice in (whole, some, middle):
-        for vector in (vectors[11].astype(np.float32), unit(rng, 1)[0].astype(np.float32)):
+        for vector in (vectors[11], drawn(rng, 1)[0]):
             probe = b.Probe("q", vector, fields)
             found = nearest([choice], probe, 20, Plan(), force=plan)
             assert [int(s) for s in found.seq] == brute(part, vectors, choice, probe, 20)
@@ -115,8 +114,8 @@ def test_plans_agree_on_many_rows(
 @pytest.mark.parametrize("dim", [10, 64, 384, 1100])
 def test_bounds_hold_for_every_vector(dim: int) -> None:
     rng = np.random.default_rng(dim)
-    table = vector_table(unit(rng, 300, dim), np.arange(300) % 10 != 0)
-    for query in (unit(rng, 1, dim)[0], table.exact[3], np.eye(1, dim, dtype=np.float16)[0]):
+    table = vector_table(drawn(rng, 300, dim), np.arange(300) % 10 != 0)
+    for query in (drawn(rng, 1, dim)[0], table.exact(np.array([3]))[0], np.eye(1, dim)[0]):
         scorer = Scorer(b.Probe("q", query.astype(np.float32), None))
         near, margin = scorer.approximate(table)
         exact = scorer.exact(table, np.arange(300, dtype=np.int32))
@@ -126,9 +125,9 @@ def test_bounds_hold_for_every_vector(dim: int) -> None:
 
 def test_compiled_and_plain_scans_select_the_same_best(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
-    table = vector_table(unit(rng, 6000), np.ones(6000, np.bool_))
+    table = vector_table(drawn(rng, 6000), np.ones(6000, np.bool_))
     ids = np.sort(rng.choice(6000, 5000, replace=False)).astype(np.int32)
-    scorer = Scorer(b.Probe("q", unit(rng, 1)[0].astype(np.float32), None))
+    scorer = Scorer(b.Probe("q", drawn(rng, 1)[0], None))
     for chosen in (None, ids):
         compiled = scorer.candidates(table, 10, chosen)
         with monkeypatch.context() as patch:
@@ -143,8 +142,8 @@ def test_compiled_and_plain_scans_select_the_same_best(monkeypatch: pytest.Monke
 
 def test_score_does_not_depend_on_where_a_vector_lies() -> None:
     rng = np.random.default_rng(0)
-    vectors = unit(rng, 40)
+    vectors = drawn(rng, 40)
     vectors[1:] = vectors[0]
     table = vector_table(vectors, np.ones(40, np.bool_))
-    scorer = Scorer(b.Probe("q", unit(rng, 1)[0].astype(np.float32), None))
+    scorer = Scorer(b.Probe("q", drawn(rng, 1)[0], None))
     assert len(set(scorer.exact(table, np.arange(40, dtype=np.int32)).tolist())) == 1

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.naive.execute import Naive
-from tests.query.parts import DIM, Event, PlainPart, PlainSnapshot
+from tests.query.parts import DIM, Event, PlainPart, PlainSnapshot, unit
 from tests.query.strategies import queries, stores
 from treering.query import bound as b
 from treering.query.execute import execute
@@ -60,19 +60,18 @@ def as_batch(part: PlainPart) -> ColumnBatch:
     )
 
 
-def built(part: PlainPart, vectors: npt.NDArray[np.float16]) -> MemoryPart:
+def built(part: PlainPart, vectors: npt.NDArray[np.float32]) -> MemoryPart:
     def lookup(keys: Keys) -> tuple[npt.NDArray[np.bool_], Vectors]:
         found = keys["hi"] == 1
         ids = keys["lo"][found].astype(np.intp) - 1
         u = len(ids)
-        return found, Vectors(
+        return found, Vectors.of(
             keys[found],
             vectors[ids],
-            np.zeros((u, 12), np.uint8),
-            np.full(u, 9, np.uint16),
-            (ids % 3).astype(np.uint8),
-            np.full(u, 255, np.uint8),
-            np.zeros((u, 136), np.int8),
+            heads=np.zeros((u, 12), np.uint8),
+            n_tokens=np.full(u, 9, np.uint16),
+            head=(ids % 3).astype(np.uint8),
+            qls=np.zeros((u, 136), np.int8),
         )
 
     return build([as_batch(part)], lookup, dim=DIM, part_id=part.id)
@@ -114,8 +113,7 @@ def found(parts: Sequence[Part], query: b.BoundQuery) -> list[int]:
 
 def test_folded_segment_with_many_leaves_answers_alike() -> None:
     rng = np.random.default_rng(0)
-    raw = rng.standard_normal((50, DIM))
-    vectors = (raw / np.linalg.norm(raw, axis=1, keepdims=True)).astype(np.float16)
+    vectors = unit(rng.standard_normal((50, DIM)))
     events = [
         Event(int(t) << 20, i, {"score": float(s), "n#i": i % 7}, [(0, i % 50)])
         for i, (t, s) in enumerate(zip(rng.integers(0, 60_000, 40_000), rng.random(40_000), strict=True))

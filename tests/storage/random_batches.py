@@ -127,8 +127,14 @@ def vectors_of(keys: Keys, dim: int = 32) -> Vectors:
     qls = np.array([seed.integers(-127, 128, 136) for seed in seeds], np.int8).reshape(u, 136)
     heads = np.array([seed.integers(0, 256, 72) for seed in seeds], np.uint8).reshape(u, 72)
     head = np.array([(255, 0, 1, 2)[int(key["lo"]) % 4] for key in keys], np.uint8)
-    return Vectors(
-        keys, exact.astype(np.float16), heads, heads[:, 0].astype(np.uint16), head, heads[:, 1] % 12, qls
+    return Vectors.of(
+        keys,
+        exact,
+        heads=heads,
+        n_tokens=heads[:, 0].astype(np.uint16),
+        head=head,
+        second=heads[:, 1] % 12,
+        qls=qls,
     )
 
 

@@ -73,12 +73,12 @@ def text_keys(texts: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.void]]
 
 def vectors_of(keys: np.ndarray[tuple[int], np.dtype[np.void]]) -> Vectors:
     """A unit vector and the rest for each key, a function of the key alone."""
-    exact = np.zeros((len(keys), 8), np.float16)
+    exact = np.zeros((len(keys), 8), np.float32)
     exact[np.arange(len(keys)), keys["lo"].astype(np.int64) % 8] = 1
     head = (keys["hi"] % 2).astype(np.uint8)
-    return Vectors(
-        key=keys,
-        exact=exact,
+    return Vectors.of(
+        keys,
+        exact,
         heads=np.stack([head, head + 1], 1).astype(np.uint8),
         n_tokens=np.full(len(keys), 3, np.uint16),
         head=head,

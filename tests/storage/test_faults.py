@@ -286,6 +286,70 @@ def test_what_an_opening_finds_in_the_log_is_durable_from_then_on(tmp_path: Path
     check_what_is_left(Life(life.path, files, acknowledged=seen, attempted=seen), left, None)
 
 
+def test_a_version_that_an_opening_finds_is_durable_from_then_on(tmp_path: Path) -> None:
+    """Also one whose writer died between the link and the fsync of its directory."""
+    live, left = tmp_path / "live", tmp_path / "left"
+    live.mkdir()
+    files = FaultyFiles(live)
+    life = Life(live / "ring", files)
+    for name in ("open", "append 0", "flush", "append 1"):
+        life.step(name)
+    assert life.ring is not None
+    links = calls_until(files, life, "flush", "link")
+    assert links == 1
+    with Ring.open(life.path, decoder=decode, files=files) as ring:
+        assert check(ring, 9, 9) == 9
+        with ring.snapshot() as snapshot:
+            seen = snapshot.version
+    path = lay_out(Life(life.path, files, acknowledged=9, attempted=9), left, None) / "ring"
+    with Ring.open(path, "r", decoder=decode) as reader, reader.snapshot() as snapshot:
+        assert snapshot.version == seen
+
+
+def test_a_log_file_that_an_opening_finds_is_durable_from_then_on(tmp_path: Path) -> None:
+    """Also one whose writer died between making it and the fsync of its directory."""
+    live, left = tmp_path / "live", tmp_path / "left"
+    live.mkdir()
+    files = FaultyFiles(live)
+    life = Life(live / "ring", files)
+    for name in ("open", "append 0"):
+        life.step(name)
+    assert life.ring is not None
+    n_before = len(list((life.path / "wal").iterdir()))
+    at = 0
+    while len(list((life.path / "wal").iterdir())) == n_before:
+        files.fault, files.n_calls = Fault(at, errno.EIO, among=("fsync_dir",)), 0
+        with suppress(StoreError):
+            life.step("flush")
+        files.fault, at = None, at + 1
+        life.ring.close()
+        if len(list((life.path / "wal").iterdir())) == n_before:
+            life.open()
+    life.open()
+    life.step("append 1")
+    check_what_is_left(Life(life.path, files, acknowledged=9, attempted=9), left, None)
+
+
+def calls_until(files: FaultyFiles, life: Life, step: str, call: str) -> int:
+    """Take a step in which the first fsync of a directory after `call` fails, and give how often it was made."""
+    start = len(files.calls)
+    at = 0
+    while call not in files.calls[start:]:
+        files.fault, files.n_calls = Fault(at, errno.EIO, among=("fsync_dir",)), 0
+        with suppress(StoreError):
+            life.step(step)
+        if call not in files.calls[start:]:
+            assert life.ring is not None
+            life.ring.close()
+            files.fault = None
+            life.open()
+            start, at = len(files.calls), at + 1
+    files.fault = None
+    assert life.ring is not None
+    life.ring.close()
+    return files.calls[start:].count(call)
+
+
 @pytest.mark.parametrize("looks", [{0, 1, 2, 3, 4, 5}, {1, 3, 5}, {1, 4}, {0, 2, 5}])
 def test_a_flush_that_fails_at_any_call_hides_no_event_from_the_looks_that_follow(
     tmp_path: Path, looks: set[int]

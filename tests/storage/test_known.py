@@ -1,12 +1,20 @@
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Literal
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.storage.records import vectors_of
-from treering.storage.batch import KEY, Keys
+from tests.storage.records import MODEL, decode, fill, raw_batch, vectors_of
+from treering.storage.batch import KEY, Keys, Vectors
+from treering.storage.errors import ModelError
 from treering.storage.known import KnownVectors
+from treering.storage.part import VectorTable
+from treering.storage.ring import Ring
+from treering.storage.segment import Segment
 from treering.storage.vectors import empty_table, make_table
 
 # Few values in each half, so that keys share their high halves.
@@ -17,24 +25,39 @@ def keys_of(pairs: list[tuple[int, int]]) -> Keys:
     return np.array(pairs, KEY)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     sources=st.lists(st.lists(key_pairs, max_size=6, unique=True), max_size=7),
     wanted=st.lists(key_pairs, max_size=12),
-    dropped=st.sets(st.integers(0, 6)),
+    drops=st.lists(st.sets(st.integers(0, 6)), max_size=3),
+    again=st.sets(st.integers(0, 6)),
 )
-def test_lookup_gives_the_vectors_of_what_was_put(
-    sources: list[list[tuple[int, int]]], wanted: list[tuple[int, int]], dropped: set[int]
+def test_lookup_gives_the_vectors_of_what_is_held(
+    sources: list[list[tuple[int, int]]],
+    wanted: list[tuple[int, int]],
+    drops: list[set[int]],
+    again: set[int],
 ) -> None:
-    known = KnownVectors()
-    for number, pairs in enumerate(sources):
-        known.put(str(number), vectors_of(keys_of(pairs)))
+    known, held = KnownVectors(), dict(enumerate(sources))
+    for number, pairs in held.items():
+        known.put(str(number), source_of(pairs, as_table=number % 2 == 0))
     check(known, wanted, {pair for pairs in sources for pair in pairs})
-    known.drop([str(number) for number in dropped])
-    for number, pairs in enumerate(sources):
-        if number not in dropped:
-            known.put(str(number), vectors_of(keys_of(pairs)))
-    check(known, wanted, {pair for n, pairs in enumerate(sources) if n not in dropped for pair in pairs})
+    for dropped in drops:
+        known.drop([str(number) for number in dropped])
+        held = {number: pairs for number, pairs in held.items() if number not in dropped}
+        check(known, wanted, {pair for pairs in held.values() for pair in pairs})
+    for number in again & set(range(len(sources))):
+        held[number] = sources[number]
+        known.put(str(number), source_of(sources[number], as_table=number % 2 == 0))
+    check(known, wanted, {pair for pairs in held.values() for pair in pairs})
+
+
+def source_of(pairs: list[tuple[int, int]], *, as_table: bool) -> Vectors | VectorTable:
+    vectors = vectors_of(keys_of(pairs))
+    if not as_table:
+        return vectors
+    keys = keys_of(sorted(pairs))
+    return make_table(keys, np.ones(len(keys), np.bool_), vectors_of(keys))
 
 
 def check(known: KnownVectors, wanted: list[tuple[int, int]], held: set[tuple[int, int]]) -> None:
@@ -44,8 +67,18 @@ def check(known: KnownVectors, wanted: list[tuple[int, int]], held: set[tuple[in
     if not len(want):
         assert len(got) == 0
         return
-    for name in ("key", "exact", "heads", "n_tokens", "head", "second", "qls"):
+    for name in ("key", "values", "step", "heads", "n_tokens", "head", "second", "qls"):
         np.testing.assert_array_equal(getattr(got, name), getattr(want, name))
+
+
+def test_a_key_stays_findable_until_its_last_holder_is_dropped() -> None:
+    keys = keys_of([(1, 1), (1, 2)])
+    known = KnownVectors()
+    for name in ("a", "b", "c"):
+        known.put(name, source_of([(1, 1), (1, 2)], as_table=name != "b"))
+    for name, left in (("a", True), ("b", True), ("a", True), ("c", False)):
+        known.drop([name])
+        assert known.find(keys)[0].tolist() == [left, left]
 
 
 def test_a_table_gives_what_it_has_and_the_rest_when_it_comes() -> None:
@@ -59,7 +92,7 @@ def test_a_table_gives_what_it_has_and_the_rest_when_it_comes() -> None:
         known.put("segment", make_table(keys, found, vectors_of(keys[found])))
         got, vectors = known.find(keys)
         assert got.tolist() == have
-        np.testing.assert_array_equal(vectors.exact, vectors_of(keys[found]).exact)
+        np.testing.assert_array_equal(vectors.exact(), vectors_of(keys[found]).exact())
     assert known.dim == 8
 
 
@@ -69,3 +102,29 @@ def test_many_sources_stay_few_runs() -> None:
         known.put(str(number), vectors_of(keys_of([(number, number)])))
     assert len(known._runs) < 12
     assert known.find(keys_of([(n, n) for n in range(300)]))[0].all()
+
+
+def test_no_vectors_are_read_for_what_the_manifest_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Ring.open(tmp_path / "ring", decoder=decode) as ring:
+        ring.set_model(MODEL)
+        ring.append(raw_batch(range(7)))
+        ring.flush()
+        fill(ring)
+
+    def refuse(self: Segment) -> VectorTable:
+        raise AssertionError("vectors were read")
+
+    monkeypatch.setattr(Segment, "vectors", refuse)
+    modes: tuple[Literal["r", "w"], ...] = ("r", "w")
+    for mode in modes:
+        with Ring.open(tmp_path / "ring", mode, decoder=decode) as ring:
+            assert ring._view.dim == MODEL.dim
+            with ring.snapshot() as snapshot:
+                assert snapshot.n_rows == 7
+    with Ring.open(tmp_path / "ring", decoder=decode) as ring:
+        with ring.snapshot() as snapshot:
+            name = snapshot.parts[0].id
+        with pytest.raises(ModelError, match="8 dimensions, these 3"):
+            ring.add_late(name, vectors=Vectors.of(keys_of([(1, 1)]), np.ones((1, 3))))

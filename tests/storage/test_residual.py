@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.storage.random_batches import batches, plain_rows
-from tests.storage.test_segment import assert_same_part, plain_batch, rows_of, written
+from tests.storage.same_parts import assert_same_part, plain_batch, rows_of, written
 from treering.storage import residual as residual_module
 from treering.storage.batch import ColumnBatch
 from treering.storage.columns import is_original

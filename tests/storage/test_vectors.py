@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,10 +14,10 @@ from treering.storage.batch import KEY, Keys, Vectors
 from treering.storage.part import VectorTable
 from treering.storage.vectors import (
     add_late,
-    code_vectors,
     code_width,
     empty_table,
     find_keys,
+    fixed_binary,
     from_arrow,
     make_table,
     merge_tables,
@@ -26,9 +28,13 @@ from treering.storage.vectors import (
 )
 
 
-def unit_vectors(u: int, dim: int, seed: int) -> npt.NDArray[np.float16]:
+def unit_vectors(u: int, dim: int, seed: int) -> npt.NDArray[np.float64]:
     x = np.random.default_rng(seed).standard_normal((u, dim))
-    return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True), np.float16)
+    unit: npt.NDArray[np.float64] = x / np.linalg.norm(x, axis=1, keepdims=True)
+    return unit
+
+
+SIDES = ("heads", "n_tokens", "head", "second", "qls")
 
 
 def make_keys(pairs: list[tuple[int, int]]) -> Keys:
@@ -37,15 +43,19 @@ def make_keys(pairs: list[tuple[int, int]]) -> Keys:
 
 def make_vectors(keys: Keys, dim: int = 96, seed: int = 0) -> Vectors:
     rng, u = np.random.default_rng(seed), len(keys)
-    return Vectors(
+    return Vectors.of(
         keys,
         unit_vectors(u, dim, seed),
-        rng.integers(0, 256, (u, 72)).astype(np.uint8),
-        rng.integers(1, 256, u).astype(np.uint16),
-        rng.integers(0, 12, u).astype(np.uint8),
-        rng.integers(0, 12, u).astype(np.uint8),
-        rng.integers(-127, 128, (u, 136)).astype(np.int8),
+        heads=rng.integers(0, 256, (u, 72)).astype(np.uint8),
+        n_tokens=rng.integers(1, 256, u).astype(np.uint16),
+        head=rng.integers(0, 12, u).astype(np.uint8),
+        second=rng.integers(0, 12, u).astype(np.uint8),
+        qls=rng.integers(-127, 128, (u, 136)).astype(np.int8),
     )
+
+
+def whole_table(vectors: Vectors) -> VectorTable:
+    return make_table(vectors.key, np.ones(len(vectors), np.bool_), vectors)
 
 
 def assert_same_table(first: VectorTable, second: VectorTable) -> None:
@@ -54,32 +64,56 @@ def assert_same_table(first: VectorTable, second: VectorTable) -> None:
 
 
 @settings(deadline=None)
-@given(st.integers(0, 40), st.sampled_from([1, 63, 64, 65, 384]), st.integers(0, 2**32 - 1))
+@given(st.integers(1, 40), st.sampled_from([1, 63, 64, 65, 384]), st.integers(0, 2**32 - 1))
 def test_int8_scores_lie_within_the_certified_error(u: int, dim: int, seed: int) -> None:
-    exact = unit_vectors(u, dim, seed)
-    codes, scale, err = code_vectors(exact)
-    assert codes.shape == (u, code_width(dim))
-    assert not codes[:, dim:].any()
+    table = whole_table(Vectors.of(np.zeros(u, KEY), unit_vectors(u, dim, seed)))
+    assert table.codes.shape == (u, code_width(dim))
+    assert not table.codes[:, dim:].any()
     queries = np.random.default_rng(seed + 1).standard_normal((5, dim))
-    coded = codes[:, :dim].astype(np.float64) * scale.astype(np.float64)[:, None]
-    rest = exact.astype(np.float64) - coded
+    coded = table.codes[:, :dim].astype(np.float64) * table.scale.astype(np.float64)[:, None]
+    rest = table.exact(np.arange(u)).astype(np.float64) - coded
     gap = np.abs(queries @ rest.T)
-    assert (gap <= np.linalg.norm(queries, axis=1)[:, None] * err.astype(np.float64)).all()
+    assert (gap <= np.linalg.norm(queries, axis=1)[:, None] * table.err.astype(np.float64)).all()
     # The worst query of a vector is its own residual: the bound holds there too, and is not loose.
     norm = np.linalg.norm(rest, axis=1)
-    assert (norm <= err).all()
-    assert (err <= norm * (1 + 1e-6) + 1e-30).all()
+    assert (norm <= table.err).all()
+    assert (table.err <= norm * (1 + 1e-4)).all()
 
 
 def test_zero_and_sparse_vectors_have_certified_codes() -> None:
-    exact = np.zeros((3, 100), np.float16)
-    exact[1, 7] = -1.0
-    exact[2, :2] = [6e-8, 1.0]
-    codes, scale, err = code_vectors(exact)
-    assert not codes[0].any()
-    assert (scale[0], err[0]) == (0, 0)
-    assert codes[1, 7] == -127
-    assert np.abs(exact[2].astype(np.float64) - codes[2, :100] * np.float64(scale[2])).max() <= err[2]
+    given_ = np.zeros((3, 100), np.float16)
+    given_[1, 7] = -1.0
+    given_[2, :2] = [6e-8, 1.0]
+    table = whole_table(Vectors.of(np.zeros(3, KEY), given_))
+    assert not table.codes[0].any() and not table.rest[0].any()
+    assert (table.scale[0], table.err[0]) == (0, 0)
+    assert table.codes[1, 7] == -127
+    assert table.exact(np.arange(3))[:, 7].tolist() == [0, -1, 0]
+    lost = table.exact(np.array([2]))[0] - table.codes[2, :100] * np.float64(table.scale[2])
+    assert np.linalg.norm(lost) <= table.err[2]
+
+
+def test_a_table_holds_the_numbers_that_its_vectors_held() -> None:
+    vectors = make_vectors(make_keys([(1, 5), (1, 6), (9, 0)]))
+    table, rows = whole_table(vectors), np.array([2, 0, 0])
+    np.testing.assert_array_equal(table.values(rows), vectors.values[rows])
+    np.testing.assert_array_equal(table.step(rows), vectors.step[rows])
+    np.testing.assert_array_equal(table.exact(rows), vectors.exact()[rows])
+    assert (table.dim, vectors.dim) == (96, 96)
+    assert table.exact(rows).dtype == np.float32
+
+
+def test_a_guard_sees_the_rows_that_are_read_before_they_are() -> None:
+    table = whole_table(make_vectors(make_keys([(1, 5), (1, 6), (9, 0)])))
+    table.touch()
+    seen: list[list[int] | None] = []
+    table.guard = lambda rows: seen.append(None if rows is None else rows.tolist())
+    table.exact(np.array([2, 0]))
+    table.values(np.array([1]))
+    table.touch()
+    merge_tables(table.key[:2], [table])
+    add_late(table, [make_vectors(table.key[1:2], seed=3)])
+    assert seen == [[2, 0], [1], None, [0, 1], [0, 1, 2]]
 
 
 def test_table_goes_through_arrow_unchanged() -> None:
@@ -87,6 +121,37 @@ def test_table_goes_through_arrow_unchanged() -> None:
     table = make_table(keys, np.array([True, False, True]), make_vectors(keys[[0, 2]]))
     assert table.have.tolist() == [True, False, True]
     assert_same_table(from_arrow(to_arrow(table)), table)
+
+
+def test_columns_that_say_nothing_are_not_written() -> None:
+    keys = make_keys([(1, 5), (9, 0)])
+    given_ = Vectors.of(keys, unit_vectors(2, 96, 0))
+    table = whole_table(given_)
+    assert {"have", "heads", "qls", "exemplar"}.isdisjoint(to_arrow(table))
+    assert {"heads", "qls", "exemplar"}.isdisjoint(vectors_to_arrow(given_))
+    assert_same_table(from_arrow(to_arrow(table)), table)
+    waiting = empty_table(keys, 96, 72, 136)
+    waiting.exemplar[:] = [4, 2]
+    assert {"have", "heads", "qls", "exemplar"} <= to_arrow(waiting).keys()
+    assert_same_table(from_arrow(to_arrow(waiting)), waiting)
+
+
+def test_float16_vectors_of_format_1_are_read_as_if_they_came_now() -> None:
+    keys = make_keys([(1, 5), (9, 0)])
+    vectors = make_vectors(keys)
+    exact = unit_vectors(2, 96, 0).astype(np.float16)
+    now = replace(Vectors.of(keys, exact), **{n: getattr(vectors, n) for n in SIDES})
+    old = vectors_to_arrow(now)
+    del old["values"], old["step"]
+    old |= {"exact": fixed_binary(exact), "exemplar": pa.array([-1, 7], pa.int64())}
+    got = vectors_from_arrow(old)
+    assert got.exemplar.tolist() == [-1, 7]
+    for name in ("key", "values", "step", *SIDES):
+        np.testing.assert_array_equal(getattr(got, name), getattr(now, name), err_msg=name)
+    np.testing.assert_allclose(got.exact(), exact, rtol=0, atol=float(now.step.max()) / 2 * 1.01)
+    old |= {"have": pa.array([1, 1], pa.uint8()), "codes": fixed_binary(np.ones((2, 128), np.int8))}
+    old |= {"scale": pa.array([1, 1], pa.float32()), "err": pa.array([1, 1], pa.float32())}
+    assert_same_table(from_arrow(old), whole_table(got))
 
 
 def test_loose_vectors_go_through_arrow_unchanged() -> None:
@@ -117,6 +182,24 @@ def test_late_vectors_fill_what_was_to_come_and_nothing_else() -> None:
     assert_same_table(filled, whole)
 
 
+def test_vectors_with_and_without_signatures_lie_side_by_side() -> None:
+    keys = make_keys([(1, 1), (2, 2)])
+    with_them, without = make_vectors(keys[:1]), Vectors.of(keys[1:], unit_vectors(1, 96, 7))
+    tables = [whole_table(with_them), whole_table(without)]
+    late = add_late(make_table(keys, np.array([True, False]), with_them), [without])
+    for table in (merge_tables(keys, tables), merge_tables(keys, tables[::-1]), late):
+        np.testing.assert_array_equal(table.qls, [with_them.qls[0], np.zeros(136, np.int8)])
+        np.testing.assert_array_equal(table.heads, [with_them.heads[0], np.zeros(72, np.uint8)])
+        np.testing.assert_array_equal(table.exact(np.arange(2))[1], without.exact()[0])
+
+
+def test_a_table_that_waits_for_all_its_vectors_keeps_no_room_for_them() -> None:
+    keys = make_keys([(1, 1), (2, 2)])
+    table = make_table(keys, np.zeros(2, np.bool_), no_vectors(96), np.array([4, 7]))
+    assert (table.dim, table.codes.nbytes, table.exemplar.tolist()) == (0, 0, [4, 7])
+    assert_same_table(from_arrow(to_arrow(table)), table)
+
+
 def test_late_vectors_bring_their_width_to_a_table_that_knows_none() -> None:
     keys = make_keys([(1, 1), (2, 2)])
     vectors = make_vectors(keys)
@@ -144,6 +227,6 @@ def test_table_without_any_vector_goes_through_arrow(u: int) -> None:
 def _stack(first: Vectors, second: Vectors) -> Vectors:
     values: list[Any] = [
         np.concatenate([getattr(first, name), getattr(second, name)])
-        for name in ("key", "exact", "heads", "n_tokens", "head", "second", "qls")
+        for name in ("key", "values", "step", "heads", "n_tokens", "head", "second", "qls")
     ]
     return Vectors(*values)

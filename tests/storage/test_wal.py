@@ -133,7 +133,7 @@ def test_a_table_comes_back_with_its_texts_templates_and_vectors(tmp_path: Path)
     for name in ("row", "field", "chunk", "key", "primary"):
         np.testing.assert_array_equal(getattr(got.columns.parts, name), getattr(columns.parts, name))
     np.testing.assert_array_equal(got.columns.template, columns.template)
-    for name in ("key", "exact", "heads", "n_tokens", "head", "second", "qls"):
+    for name in ("key", "values", "step", "heads", "n_tokens", "head", "second", "qls"):
         np.testing.assert_array_equal(getattr(got.vectors, name), getattr(vectors, name))
         assert getattr(got.vectors, name).dtype == getattr(vectors, name).dtype
     assert bare.vectors is None

@@ -1,0 +1,54 @@
+"""`treering compact`: as few segments as can be."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from treering.query.cells import dumps
+
+from .app import App, pass_app
+from .exits import Exit
+from .options import CONTEXT, Verb, common_options
+
+if TYPE_CHECKING:
+    from treering.storage.compactor import CompactReport
+
+
+@click.command(
+    cls=Verb,
+    context_settings=CONTEXT,
+    examples=["treering compact", "treering embed && treering compact"],
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as one JSON object.")
+@common_options
+@pass_app
+def compact(app: App, /, as_json: bool) -> int:
+    """Rewrite the store into as few segments as can be.
+
+    A writer compacts by itself as far as that pays; this joins the rest, whatever it costs. Segments that
+    wait for vectors are joined with each other only: `treering embed` first.
+    """
+    with app.open("rw") as store:
+        report = store.compact()
+    if as_json:
+        click.echo(dumps(asdict(report) | {"seconds": round(report.seconds, 3)}))
+    else:
+        click.echo(report_line(report))
+    if report.waiting:
+        app.note(
+            f"segments that wait for vectors: {report.waiting:,}, joined with no finished one; "
+            "run `treering embed`, then compact again"
+        )
+    return Exit.DONE
+
+
+def report_line(report: CompactReport) -> str:
+    """Give what a compaction did as one line."""
+    return (
+        f"segments {report.segments_before:,} -> {report.segments_after:,}, "
+        f"bytes {report.bytes_before:,} -> {report.bytes_after:,}, "
+        f"{report.rows:,} rows in {report.seconds:.1f} s"
+    )

@@ -1,0 +1,275 @@
+"""A damaged segment written anew with everything of it that can be read, and an account of what cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .batch import ColumnBatch, Int64s, Keys, ModelInfo, TextParts
+from .cells import covering_cell
+from .check_files import SegmentCheck, cell_bounds
+from .columns import plain, take_columns
+from .deletion import Gone, read_deletion
+from .errors import DamageError
+from .files import Files
+from .findings import Loss
+from .hot_file import INTERNAL
+from .layout import Layout
+from .memory import MemoryPart, build
+from .meta import SegmentMeta
+from .postings import index_keys, order_parts
+from .rows import RowIndex
+from .seal import segment_id
+from .segment import write
+from .segment_files import kind_of
+from .seq_runs import Ranges, ranges_of
+from .wreck import Bools, Wreck, blanked, open_wreck
+from .wreck_columns import ReadColumns, read_hot, read_text
+from .wreck_vectors import ReadLates, ReadTexts, known_vectors, read_lates, read_table, read_texts
+
+TextsOf = Callable[[Mapping[str, pa.Array], int, ModelInfo | None], tuple[TextParts, Keys]]
+"""Gives what decoded columns of so many events embed, and the key of the template of each."""
+
+EMBEDDED = ("body", "prompt", "response", "context")
+"""Columns whose texts are embedded."""
+
+_ROWS = ("ts", "seq")
+
+
+@dataclass(slots=True)
+class Rescued:
+    """What became of a damaged segment. meta: as it was written anew, None where nothing was left of it."""
+
+    meta: SegmentMeta | None
+    losses: list[Loss]
+
+
+@dataclass(slots=True)
+class Rescuer:
+    """Rescues one segment. hidden: sequence numbers of its events that are deleted, besides its own deletion.
+
+    texts_of: makes embedded texts anew where the segment does not tell them any more.
+    """
+
+    files: Files
+    layout: Layout
+    meta: SegmentMeta
+    hidden: Int64s
+    model: ModelInfo | None
+    texts_of: TextsOf
+    losses: list[Loss] = field(default_factory=list)
+
+    def rescue(self, written: list[Path]) -> Rescued:
+        """Write what can be read as a new segment; `written` gets its directory. Nothing else is changed."""
+        part = self._read()
+        if part is None:
+            return Rescued(None, self.losses)
+        level, cell = self._cell(part)
+        directory = self.layout.segment(part.id)
+        written.append(directory)
+        return Rescued(write(self.files, directory, part, level=level, cell=cell), self.losses)
+
+    # -- rows ---------------------------------------------------------------------------------------------------
+
+    def _read(self) -> MemoryPart | None:
+        gone, wreck = self._gone(), self._open("hot")
+        if gone is None or wreck is None:
+            what = "events" if gone is not None else "events, since which of them are deleted cannot be read"
+            self._lose_events(self.meta.n_live, what, ((self.meta.seq_min, self.meta.seq_max + 1),))
+            return None
+        hot = read_hot(wreck, self.meta.n_rows)
+        rows = self._rows(hot, gone)
+        if not len(rows):
+            return None
+        lates = read_lates(self.files, self.layout.segment(self.meta.id), self.meta)
+        columns = self._columns(hot, lates, gone)
+        self._tell_columns(columns, rows)
+        return self._build(hot, columns, lates, gone, rows)
+
+    def _gone(self) -> Gone | None:
+        try:
+            return read_deletion(self.files, self.layout.segment(self.meta.id), self.meta)
+        except DamageError:
+            return None
+
+    def _rows(self, hot: ReadColumns, gone: Gone) -> RowIndex:
+        """Give the rows that are events still, and whose time and number can be read."""
+        is_live = np.ones(self.meta.n_rows, np.bool_)
+        is_live[gone.rows] = False
+        has = hot.has("ts") & hot.has("seq")
+        if not {*_ROWS} <= hot.columns.keys():
+            has[:] = False
+        if "seq" in hot.columns:
+            is_live &= ~(np.isin(_numbers(hot.columns["seq"]), self.hidden) & hot.has("seq"))
+        lost = is_live & ~has
+        if lost.any():
+            self._lose_events(int(np.count_nonzero(lost)), "events", self._lost_seqs(hot, lost))
+        return np.flatnonzero(is_live & has)
+
+    def _lost_seqs(self, hot: ReadColumns, lost: Bools) -> Ranges:
+        """Give the numbers of lost rows; of rows whose number cannot be read, all that they may have."""
+        if "seq" not in hot.columns:
+            return ((self.meta.seq_min, self.meta.seq_max + 1),)
+        seq, known = _numbers(hot.columns["seq"]), hot.has("seq")
+        told = seq[lost & known]
+        if not (lost & ~known).any():
+            return ranges_of(told)
+        others = np.setdiff1d(np.arange(self.meta.seq_min, self.meta.seq_max + 1), seq[known])
+        return ranges_of(np.concatenate([told, others]))
+
+    # -- columns ------------------------------------------------------------------------------------------------
+
+    def _columns(self, hot: ReadColumns, lates: ReadLates, gone: Gone) -> ReadColumns:
+        """Give the fields of events, late ones included."""
+        found = ReadColumns(self.meta.n_rows)
+        text = self._text(hot)
+        for source in (hot, text):
+            found.columns |= {n: array for n, array in source.columns.items() if n not in INTERNAL}
+            found.lost |= {n: lost for n, lost in source.lost.items() if n not in INTERNAL}
+        for name, array in lates.signals.items():
+            found.put(name, array, np.zeros(found.n_rows, np.bool_))
+        for name in lates.lost_signals:
+            found.lose(name)
+        if len(gone.vectors):
+            _clear(found, gone)
+        return found
+
+    def _text(self, hot: ReadColumns) -> ReadColumns:
+        wreck = self._open("text")
+        if wreck is not None:
+            return read_text(wreck, self.meta.n_rows)
+        found = ReadColumns(self.meta.n_rows)
+        for name in self.meta.fields:
+            if name not in hot.columns and name not in hot.lost:
+                found.lose(name)
+        return found
+
+    def _tell_columns(self, columns: ReadColumns, rows: RowIndex) -> None:
+        for name, lost in sorted(columns.lost.items()):
+            n_rows = int(np.count_nonzero(lost[rows]))
+            # What has no value anywhere is not missed.
+            if n_rows and name not in _ROWS and self.meta.has_field(name):
+                what = f"column {name} of {n_rows:,} events"
+                self._lose("column", self._file(""), n_rows, what, name=name)
+
+    # -- vectors ------------------------------------------------------------------------------------------------
+
+    def _build(
+        self, hot: ReadColumns, columns: ReadColumns, lates: ReadLates, gone: Gone, rows: RowIndex
+    ) -> MemoryPart:
+        table = read_table(self._open("vec"), gone)
+        texts = read_texts(self._open(self._parts_kind), hot, table) or self._made_texts(columns, rows)
+        known = known_vectors(table, lates, gone)
+        parts = _parts_of(texts.parts, rows, self.meta.n_rows)
+        n_pending = int(np.count_nonzero(~known.find(index_keys(parts.key)[0])[0]))
+        n_lost = max(n_pending - self.meta.pending, 0)
+        if n_lost:
+            what = f"{n_lost:,} vectors: `treering embed` makes them again, unless they came with the events"
+            self._lose("vectors", self._file("vec"), n_lost, what)
+        taken = take_columns(columns.columns, rows)
+        taken |= {name: pa.array(_numbers(taken[name]), pa.int64()) for name in _ROWS}
+        return build(
+            [ColumnBatch(len(rows), taken, parts, texts.template[rows])],
+            known.find,
+            dim=known.dim or (None if self.model is None else self.model.dim),
+            part_id=self._new_id(_numbers(taken["ts"])),
+            qls_scale=None if self.model is None else self.model.qls_scale,
+            # What is computed of vectors is computed again where anything of it is to come.
+            signals_pending=len(parts) > 0
+            and (self.meta.signals_pending or n_pending > 0 or bool(lates.lost_signals)),
+        )
+
+    def _made_texts(self, columns: ReadColumns, rows: RowIndex) -> ReadTexts:
+        """Make the embedded texts anew of the texts that are there."""
+        held = {n: _as_texts(columns.columns[n]) for n in EMBEDDED if n in columns.columns}
+        parts, template = self.texts_of(held, self.meta.n_rows, self.model)
+        lost = np.zeros(self.meta.n_rows, np.bool_)
+        for name in EMBEDDED:
+            if self.meta.has_field(name):
+                lost |= ~columns.has(name)
+        n_rows = int(np.count_nonzero(lost[rows]))
+        if n_rows:
+            what = f"{n_rows:,} events cannot be found by meaning any more: their texts cannot be read"
+            self._lose("vectors", self._file("parts"), n_rows, what)
+        return ReadTexts(parts, template)
+
+    # -- the account --------------------------------------------------------------------------------------------
+
+    def _lose_events(self, n: int, what: str, seqs: Ranges) -> None:
+        self._lose("events", self._file("hot"), n, f"{n:,} {what}", seqs=seqs)
+
+    def _lose(
+        self, kind: str, file: str, n: int, what: str, *, seqs: Ranges = (), name: str | None = None
+    ) -> None:
+        meta = self.meta
+        self.losses.append(Loss(kind, file, n, what, seqs, meta.t_min, meta.t_max, name))
+
+    def _file(self, kind: str) -> str:
+        names = [stored.name for stored in self.meta.files if kind_of(stored.name) == kind]
+        path = self.layout.segment(self.meta.id).joinpath(*names[:1])
+        return str(path.relative_to(self.layout.path))
+
+    # -- files --------------------------------------------------------------------------------------------------
+
+    def _open(self, kind: str) -> Wreck | None:
+        stored = next((one for one in self.meta.files if kind_of(one.name) == kind), None)
+        if stored is None:
+            return None
+        described = SegmentCheck(self.files, self.layout, self.meta, 0).description()
+        sums = None if described is None else described.sums_of(stored.name, self.meta)
+        return open_wreck(self.files, self.layout.segment(self.meta.id), stored, sums)
+
+    @property
+    def _parts_kind(self) -> str:
+        has_parts = any(kind_of(stored.name) == "parts" for stored in self.meta.files)
+        return "parts" if has_parts else "post"
+
+    def _new_id(self, ts: Int64s) -> str:
+        return segment_id(*self._cell_of(int(ts.min()), int(ts.max())))
+
+    def _cell(self, part: MemoryPart) -> tuple[int, int]:
+        return self._cell_of(part.t_min, part.t_max)
+
+    def _cell_of(self, t_min: int, t_max: int) -> tuple[int, int]:
+        """Give the segment's own cell, unless an event is not in it."""
+        first, last = cell_bounds(self.meta.level, self.meta.cell)
+        if first <= t_min and t_max < last:
+            return self.meta.level, self.meta.cell
+        return covering_cell(t_min, t_max)
+
+
+def _clear(found: ReadColumns, gone: Gone) -> None:
+    """Take out the signals that may be made of a vector that is to be forgotten."""
+    for one in gone.derived:
+        labels = found.columns.get(one.label)
+        if labels is None and one.label not in found.lost:
+            continue
+        is_made = ~found.has(one.label)
+        if labels is not None:
+            same = pc.fill_null(pc.equal(plain(labels), one.value), False)
+            is_made |= same.to_numpy(zero_copy_only=False)
+        for name in {*one.columns, one.label} & found.columns.keys():
+            found.columns[name] = blanked(found.columns[name], is_made)
+
+
+def _parts_of(parts: TextParts, rows: RowIndex, n_rows: int) -> TextParts:
+    """Give the texts of some rows, which are counted anew."""
+    place = np.full(n_rows, -1, np.int64)
+    place[rows] = np.arange(len(rows))
+    kept = order_parts(parts, np.arange(len(parts), dtype=np.int32), place)
+    return TextParts(kept.row, kept.field, kept.chunk, parts.key[kept.vec], kept.primary)
+
+
+def _numbers(array: pa.Array) -> Int64s:
+    filled = array.fill_null(0) if array.null_count else array
+    return np.asarray(filled.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _as_texts(array: pa.Array) -> pa.Array:
+    array = plain(array)
+    return array.cast(pa.string()) if pa.types.is_large_string(array.type) else array

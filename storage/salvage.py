@@ -1,0 +1,256 @@
+"""A store that lost bytes brought back with all that can be read, and an exact account of what is lost.
+
+1. Everything is looked at. 2. What is damaged gets a second name below `salvaged/`. 3. Damaged segments are written
+anew, as far as they can be read; so are lists and, of a damaged log, the events in whole frames. 4. One commit: a
+new version names all of it, with an audit record of what is lost. Before it nothing of the store is changed, and
+after a crash the same can be done again. 5. What the new version does not name goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from .batch import Decoder, Int64s
+from .catalog import Catalog, Change, Committer
+from .check import Checker
+from .check_catalog import Held
+from .errors import ConfigError, StoreError
+from .files import Files, as_store_error
+from .findings import CheckProgress, CheckReport, Finding, Loss, Severity
+from .layout import Layout
+from .listing import Listing
+from .locking import AT_ONCE, Patience, lock_for_writing
+from .manifest import root_versions
+from .meta import SegmentMeta
+from .read_log import ReadLog, read_log
+from .recovery import Recovery
+from .rejects import RejectFile, write_rejects
+from .remote import is_remote
+from .rescue import Rescuer, TextsOf
+from .retired import Retired, leftovers
+from .salvage_log import SealedLog, losses_of, seal_log
+from .set_aside import SetAside
+from .wal import WalWriter, wal_numbers
+
+_NO_SEQS: Int64s = np.empty(0, np.int64)
+
+
+def salvage(
+    files: Files,
+    layout: Layout,
+    decoder: Decoder,
+    texts_of: TextsOf,
+    *,
+    patience: Patience = AT_ONCE,
+    progress: CheckProgress | None = None,
+) -> CheckReport:
+    """Keep what can be read of a damaged store; give its state after that, and what was lost.
+
+    Raises StoreError where another process writes, where there is no store, or one of which nothing is out of
+    reach; ConfigError for a store in a bucket.
+    """
+    if is_remote(files):
+        raise ConfigError(f"{layout.path}: copy it to a directory with `treering restore`, and salvage that")
+    with as_store_error(layout.path, "salvage it"):
+        if not _is_store(files, layout):
+            raise StoreError(f"{layout.path}: no treering store there; nothing to salvage")
+        lock = lock_for_writing(files, layout, patience)
+        try:
+            return Salvager(files, layout, decoder, texts_of, progress).run()
+        finally:
+            lock.release()
+
+
+def _is_store(files: Files, layout: Layout) -> bool:
+    try:
+        names = set(files.listdir(layout.path))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return {layout.manifest.name, layout.segments.name, layout.wal.name} & names != set()
+
+
+@dataclass(slots=True)
+class _Work:
+    """What the new version will say, and what is lost. put, drop: segments; rejects likewise."""
+
+    put: list[SegmentMeta] = field(default_factory=list)
+    drop: list[str] = field(default_factory=list)
+    rejects: list[RejectFile] = field(default_factory=list)
+    drop_rejects: list[str] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
+    log: SealedLog | None = None
+
+
+class Salvager:
+    """One salvage of one store, whose lock is held."""
+
+    def __init__(
+        self,
+        files: Files,
+        layout: Layout,
+        decoder: Decoder,
+        texts_of: TextsOf,
+        progress: CheckProgress | None = None,
+    ) -> None:
+        self._files = files
+        self._layout = layout
+        self._decoder = decoder
+        self._texts_of = texts_of
+        self._progress = progress
+
+    def run(self) -> CheckReport:
+        """Do it."""
+        for directory in self._layout.directories:
+            self._files.mkdir(directory)
+        before, held, recovery = self._look()
+        log = self._read_log(recovery)
+        aside = SetAside(self._files, self._layout)
+        aside.put({*_damaged_paths(before), *recovery.aside})
+        work = _Work(losses=list(recovery.losses))
+        self._rescue(before, recovery, work)
+        self._keep_rejects(before, recovery, work)
+        catalog = self._commit(held, recovery, log, work, aside)
+        self._sweep(catalog)
+        after = Checker(
+            self._files, self._layout, catalog.root.version, is_deep=True, progress=self._progress
+        ).run()
+        name = None if aside.is_empty else aside.name
+        return replace(after, losses=tuple(work.losses), aside=name)
+
+    def _look(self) -> tuple[CheckReport, Held, Recovery]:
+        versions = root_versions(self._files, self._layout.manifest)
+        checker = Checker(
+            self._files, self._layout, max(versions, default=0), is_deep=True, progress=self._progress
+        )
+        before = checker.run()
+        if not before.of(Severity.DAMAGED):
+            raise StoreError(
+                f"{self._layout.path}: nothing of it is out of reach; use `treering check --repair` for the rest"
+            )
+        held = checker.held
+        if checker.recovery is not None:
+            return before, held, checker.recovery
+        assert held.root is not None
+        recovery = Recovery(held.root, held.lists, held.model, dict(held.segments), dict(held.rejects))
+        recovery.is_audit_lost = any(finding.what.startswith("audit") for finding in held.findings)
+        return before, held, recovery
+
+    def _read_log(self, recovery: Recovery) -> ReadLog:
+        return read_log(self._files, self._layout.wal, floor=recovery.wal_floor, next_seq=recovery.next_seq)
+
+    # -- segments and rejects -------------------------------------------------------------------------------------
+
+    def _rescue(self, before: CheckReport, recovery: Recovery, work: _Work) -> None:
+        """Write damaged segments anew, and those with events that may not be seen."""
+        listed = recovery.lists["segments"].entries
+        damaged = {one.segment_id for one in before.of(Severity.DAMAGED)} | recovery.hidden.keys()
+        for name, meta in recovery.segments.items():
+            if name not in damaged:
+                work.put += [] if name in listed else [meta]
+                continue
+            hidden = recovery.hidden.get(name, _NO_SEQS)
+            rescuer = Rescuer(self._files, self._layout, meta, hidden, recovery.model, self._texts_of)
+            rescued = rescuer.rescue([])
+            work.losses += rescued.losses
+            work.put += [] if rescued.meta is None else [rescued.meta]
+            work.drop += [name] if name in listed else []
+        self._files.fsync_dir(self._layout.segments)
+
+    def _keep_rejects(self, before: CheckReport, recovery: Recovery, work: _Work) -> None:
+        damaged = {one.file for one in before.of(Severity.DAMAGED)}
+        listed = recovery.lists["rejects"].entries
+        for name, one in recovery.rejects.items():
+            path = f"{self._layout.rejects.name}/{name}"
+            if path in damaged:
+                work.losses.append(Loss("rejects", path, one.n, f"{one.n:,} rejected records"))
+                work.drop_rejects += [name] if name in listed else []
+            elif name not in listed:
+                work.rejects.append(one)
+
+    # -- the new version ------------------------------------------------------------------------------------------
+
+    def _commit(self, held: Held, recovery: Recovery, log: ReadLog, work: _Work, aside: SetAside) -> Catalog:
+        lists = dict(recovery.lists)
+        if recovery.is_audit_lost:
+            lists["audit"] = Listing.empty()
+        version = max(root_versions(self._files, self._layout.manifest), default=0)
+        root = replace(
+            recovery.root,
+            version=version,
+            audit_head="" if recovery.is_audit_lost else recovery.root.audit_head,
+        )
+        catalog = Catalog(root, **lists, model=recovery.model)
+        committer = Committer(self._files, self._layout, catalog, epoch=root.epoch + 1)
+        change = Change(
+            put_segments=work.put,
+            drop_segments=work.drop,
+            rejects=work.rejects,
+            drop_rejects=work.drop_rejects,
+            positions=tuple(recovery.positions.values()),
+        )
+        if log.faults:
+            change = self._with_log(change, catalog, committer, log, work)
+        act = ("salvage", self._details(held, recovery, work, aside, version + 1))
+        committer.commit(replace(change, acts=[act]))
+        return committer.catalog
+
+    def _with_log(
+        self, change: Change, catalog: Catalog, committer: Committer, log: ReadLog, work: _Work
+    ) -> Change:
+        """Bring a damaged log to its end, and begin a new one."""
+        work.losses += losses_of(self._layout, log.faults)
+        entries = {**catalog.segments.entries, **{meta.id: meta for meta in work.put}}
+        kept = {name: meta for name, meta in entries.items() if name not in work.drop}
+        seen = replace(catalog, segments=Listing(kept, {}))
+        sealed = seal_log(self._files, self._layout, log, seen, self._decoder, [])
+        rejects = list(change.rejects)
+        if sealed.rejects:
+            path = self._layout.rejects / f"{committer.next_number():08d}.arrow"
+            rejects.append(write_rejects(self._files, path, sealed.rejects))
+            self._files.fsync_dir(self._layout.rejects)
+        number = 1 + max([catalog.root.wal_floor, *wal_numbers(self._files, self._layout.wal)])
+        WalWriter.create(self._files, self._layout.wal, number).close()
+        positions = {one.fingerprint: one for one in change.positions} | sealed.positions
+        return replace(
+            change,
+            put_segments=[*change.put_segments, *sealed.segments],
+            rejects=rejects,
+            positions=tuple(positions.values()),
+            wal_floor=number,
+            next_seq=log.next_seq,
+        )
+
+    def _details(
+        self, held: Held, recovery: Recovery, work: _Work, aside: SetAside, version: int
+    ) -> dict[str, Any]:
+        details: dict[str, Any] = {
+            "version": version,
+            "aside": None if aside.is_empty else aside.name,
+            "losses": [loss.to_json() for loss in work.losses],
+        }
+        if recovery.is_audit_lost:
+            head = held.root.audit_head if held.root is not None else None
+            earlier = [record.to_json() for record in recovery.audit_records]
+            details["broken_chain"] = {"head": head, "records": earlier}
+        return details
+
+    def _sweep(self, catalog: Catalog) -> None:
+        """Remove what the new version does not name, as far as no reader holds it."""
+        version = catalog.root.version
+        retired = Retired(self._files, self._layout)
+        retired.add(leftovers(self._files, self._layout, catalog), version)
+        retired.collect(version)
+
+
+def _damaged_paths(report: CheckReport) -> Iterator[str]:
+    """Give what is put aside: damaged files, and the whole directories of damaged segments."""
+    for finding in report.of(Severity.DAMAGED):
+        yield _segment_path(finding) if finding.segment_id is not None else finding.file
+
+
+def _segment_path(finding: Finding) -> str:
+    return "/".join(finding.file.split("/")[:2])
