@@ -28,7 +28,7 @@ from .options import CONTEXT, Verb, common_options
 @common_options
 @pass_app
 def audit(app: App, /, as_json: bool, verify: bool, head: str | None) -> int:
-    """List what was deleted and expired, and by what words.
+    """List what was deleted, expired, moved to another model or repaired, and by what words.
 
     Each record has the hash of the one before it, so that nobody can alter or remove one without making all
     later ones anew. Keep the head elsewhere to notice that too.

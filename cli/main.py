@@ -32,6 +32,7 @@ VERBS = {
     "delete": "erase:delete",
     "expire": "erase:expire",
     "audit": "audit:audit",
+    "check": "check:check",
     "backup": "copies:backup",
     "restore": "copies:restore",
     "demo": "demo:demo",

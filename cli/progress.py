@@ -12,7 +12,7 @@ from .app import App
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-STAGES = {"read": "reading", "embed": "embedding", "fold": "ordering", "copy": "copying"}
+STAGES = {"read": "reading", "embed": "embedding", "fold": "ordering", "copy": "copying", "check": "checking"}
 """What each stage is called on screen."""
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from treering.indexer.model import DEFAULT_HUB_NAME, DEFAULT_NAME
 from treering.query.cells import dumps
 
 from .app import App, pass_app
@@ -67,6 +68,8 @@ def reembed(app: App, /, budget: float | None, abort: bool, yes: bool, as_json: 
     app.note(report_line(report))
     if not report.finished:
         app.note(KEPT)
+    elif report.was_moved and model not in (DEFAULT_NAME, DEFAULT_HUB_NAME):
+        app.note(f"from now on name it wherever texts are embedded: --model {model}, or TREERING_MODEL")
     return Exit.DONE
 
 

@@ -45,13 +45,17 @@ if TYPE_CHECKING:
     from treering.indexer.reembed import ReembedReport
     from treering.storage.audit import AuditRecord
     from treering.storage.batch import ModelInfo
+    from treering.storage.findings import CheckReport
 
     from .receipts import Erasure, Receipt
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How far a long call is. stage: `read`, `embed`, `fold` or `copy`; done and total (None: not known) in `unit`."""
+    """How far a long call is; done and total (None: not known) in `unit`.
+
+    stage: `read`, `embed`, `fold`, `copy` or `check`.
+    """
 
     stage: str
     done: int
@@ -393,6 +397,21 @@ class Store:
         if head is not None and head not in {record.hash for record in records}:
             raise DamageError(f"audit: no record has the hash {head}; records were removed, or it is of another store")
         return records
+
+    def check(
+        self, *, deep: bool = False, repair: bool = False, progress: Progress | None = None
+    ) -> CheckReport:
+        """Look at every file of the store and find all that is wrong: nothing stops it, and others write meanwhile.
+
+        deep: read every byte, and compare what the files hold with each other. repair: mend then what can be mended
+        without losing anything (in a store that is open for writing). A store that does not open is looked at, and
+        salvaged, by `treering.check`.
+        """
+        from .check import checking
+
+        if repair:
+            return self._ring.repair(deep=deep, progress=checking(progress))
+        return self._ring.check(deep=deep, progress=checking(progress))
 
     # -- copies ---------------------------------------------------------------------------------------------------
 

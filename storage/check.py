@@ -145,9 +145,12 @@ class Checker:
             yield Finding(Severity.DAMAGED, path, what, SALVAGE, end - first, segment_id=other)
 
     def _check_log(self) -> Iterator[Finding]:
-        root, recovery = self.held.root, self.recovery
-        floor = root.wal_floor if root is not None else recovery.wal_floor if recovery is not None else 0
-        log = read_log(self._files, self._layout.wal, floor=floor, next_seq=self._next_seq())
+        if self.recovery is not None:
+            log = self.recovery.read_log(self._files, self._layout)
+        else:
+            root = self.held.root
+            assert root is not None
+            log = read_log(self._files, self._layout.wal, floor=root.wal_floor, next_seq=root.next_seq)
         self._tally.n_events += log.n_rows
         self._tally.n_files += len(log.files)
         self._tally.n_bytes += log.n_bytes

@@ -39,6 +39,9 @@ from .writer import Writer
 PATIENT_TRIES = 3
 """So often a cut is planned while others write; if the segments changed each time, they wait for the next one."""
 
+SHADOW_WAIT_S = 10.0
+"""So long an erasure waits for one who looks how far a move is; then the shadow is removed as a whole."""
+
 _DELETION = re.compile(r"del-(\d+)\.")
 
 
@@ -229,6 +232,8 @@ class Eraser:
                 "segments_rewritten": len(work.put),
                 "vectors": n_vectors,
                 "version": writer.view.catalog.root.version + 1,
+                # What went whole leaves nothing that a salvage could tell it by, should its directory be left.
+                "dropped": [meta.id for meta in work.drop] + list(work.cut.kept_rejects),
             }
             change = Change(
                 put_segments=work.put,
@@ -264,7 +269,7 @@ class Eraser:
         told = Act(SHADOW_ACT, head_details(self._writer), act.derived)
 
         def erase(shadow: Writer, plan: Plan) -> bool | None:
-            done = Eraser(shadow).erase(plan, told)
+            done = Eraser(shadow).erase(plan, told, Patience(SHADOW_WAIT_S))
             return None if done.record is None else done.is_erased
 
         return erase_in_shadow(self._writer, erase, head_before=head_before, forgets=erased.cut.forgets)

@@ -244,8 +244,10 @@ class SegmentMeta:
         latest = next((late.fields[name] for late in reversed(self.late) if name in late.fields), None)
         return name in self.fields if latest is None else latest.n > 0
 
-    def all_fields(self) -> dict[str, FieldStats]:
+    def all_fields(self) -> Mapping[str, FieldStats]:
         """Give the statistics of all columns that hold a value, late ones included."""
+        if not self.late:
+            return self.fields
         merged = dict(self.fields)
         for late in self.late:
             merged.update(late.fields)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,7 @@ from .layout import Layout
 from .memory import MemoryPart, build
 from .meta import SegmentMeta
 from .postings import index_keys, order_parts
+from .rejects import Reject
 from .rows import RowIndex
 from .seal import segment_id
 from .segment import write
@@ -40,13 +42,19 @@ EMBEDDED = ("body", "prompt", "response", "context")
 
 _ROWS = ("ts", "seq")
 
+_REASON = "was an event, whose time or number a salvage could not read"
+
 
 @dataclass(slots=True)
 class Rescued:
-    """What became of a damaged segment. meta: as it was written anew, None where nothing was left of it."""
+    """What became of a damaged segment. meta: as it was written anew, None where nothing was left of it.
+
+    records: of events that are lost, since their times or numbers cannot be read, but whose records can be.
+    """
 
     meta: SegmentMeta | None
     losses: list[Loss]
+    records: list[Reject]
 
 
 @dataclass(slots=True)
@@ -63,24 +71,33 @@ class Rescuer:
     model: ModelInfo | None
     texts_of: TextsOf
     losses: list[Loss] = field(default_factory=list)
+    records: list[Reject] = field(default_factory=list)
 
     def rescue(self, written: list[Path]) -> Rescued:
         """Write what can be read as a new segment; `written` gets its directory. Nothing else is changed."""
         part = self._read()
         if part is None:
-            return Rescued(None, self.losses)
+            return Rescued(None, self.losses, self.records)
         level, cell = self._cell(part)
         directory = self.layout.segment(part.id)
         written.append(directory)
-        return Rescued(write(self.files, directory, part, level=level, cell=cell), self.losses)
+        meta = write(self.files, directory, part, level=level, cell=cell)
+        return Rescued(meta, self.losses, self.records)
 
     # -- rows ---------------------------------------------------------------------------------------------------
 
     def _read(self) -> MemoryPart | None:
         gone, wreck = self._gone(), self._open("hot")
-        if gone is None or wreck is None:
-            what = "events" if gone is not None else "events, since which of them are deleted cannot be read"
-            self._lose_events(self.meta.n_live, what, ((self.meta.seq_min, self.meta.seq_max + 1),))
+        if gone is None:
+            self._lose_events(
+                self.meta.n_live, "events: which of them are deleted cannot be read", self._all_seqs()
+            )
+            return None
+        if wreck is None:
+            lost = np.ones(self.meta.n_rows, np.bool_)
+            lost[gone.rows] = False
+            self._keep_records(lost, ReadColumns(self.meta.n_rows))
+            self._lose_events(self.meta.n_live, self._told_events(), self._all_seqs())
             return None
         hot = read_hot(wreck, self.meta.n_rows)
         rows = self._rows(hot, gone)
@@ -108,19 +125,45 @@ class Rescuer:
             is_live &= ~(np.isin(_numbers(hot.columns["seq"]), self.hidden) & hot.has("seq"))
         lost = is_live & ~has
         if lost.any():
-            self._lose_events(int(np.count_nonzero(lost)), "events", self._lost_seqs(hot, lost))
+            self._keep_records(lost, hot)
+            n_lost, seqs = int(np.count_nonzero(lost)), self._lost_seqs(hot, lost)
+            self._lose_events(n_lost, self._told_events(), seqs)
         return np.flatnonzero(is_live & has)
 
     def _lost_seqs(self, hot: ReadColumns, lost: Bools) -> Ranges:
         """Give the numbers of lost rows; of rows whose number cannot be read, all that they may have."""
         if "seq" not in hot.columns:
-            return ((self.meta.seq_min, self.meta.seq_max + 1),)
+            return self._all_seqs()
         seq, known = _numbers(hot.columns["seq"]), hot.has("seq")
         told = seq[lost & known]
         if not (lost & ~known).any():
             return ranges_of(told)
         others = np.setdiff1d(np.arange(self.meta.seq_min, self.meta.seq_max + 1), seq[known])
         return ranges_of(np.concatenate([told, others]))
+
+    def _all_seqs(self) -> Ranges:
+        return ((self.meta.seq_min, self.meta.seq_max + 1),)
+
+    def _keep_records(self, lost: Bools, hot: ReadColumns) -> None:
+        """Keep the records of lost events as rejects, unless one of them may be deleted."""
+        wreck = self._open("text")
+        if wreck is None or len(self.hidden):
+            return
+        text = read_text(wreck, self.meta.n_rows)
+        if "record" not in text.columns:
+            return
+        rows = np.flatnonzero(lost & text.has("record"))
+        columns = {**hot.columns, **text.columns}
+        told = [
+            _values(columns.get(name), rows) for name in ("source", "source_line", "source_offset", "record")
+        ]
+        for source, line, offset, record in zip(*told, strict=True):
+            if record is not None:
+                self.records.append(Reject(source or "salvaged", line or 0, offset or 0, _REASON, record))
+
+    def _told_events(self) -> str:
+        kept = f"; {len(self.records):,} of their records are kept among the rejects" if self.records else ""
+        return f"events, whose times or numbers cannot be read{kept}"
 
     # -- columns ------------------------------------------------------------------------------------------------
 
@@ -263,6 +306,11 @@ def _parts_of(parts: TextParts, rows: RowIndex, n_rows: int) -> TextParts:
     place[rows] = np.arange(len(rows))
     kept = order_parts(parts, np.arange(len(parts), dtype=np.int32), place)
     return TextParts(kept.row, kept.field, kept.chunk, parts.key[kept.vec], kept.primary)
+
+
+def _values(array: pa.Array | None, rows: RowIndex) -> list[Any]:
+    """Give the values at some rows, None where there are none."""
+    return [None] * len(rows) if array is None else plain(array).take(pa.array(rows)).to_pylist()
 
 
 def _numbers(array: pa.Array) -> Int64s:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,9 @@ from .shadow import ShadowState, read_shadow, sweep_shadow
 from .snapshot import Snapshot
 from .view import View, newest_version
 from .writer import Writer
+
+if TYPE_CHECKING:
+    from .findings import CheckProgress, CheckReport
 
 FLUSH_BYTES = 16 << 20
 """Size of the log's open file from which an append flushes first: bounds what an opening has to replay."""
@@ -419,6 +422,23 @@ class Ring:
             self._hold().release()
             catalog = self._view.catalog
             return catalog.audit_records, catalog.root.audit_head
+
+    def check(self, *, deep: bool = False, progress: CheckProgress | None = None) -> CheckReport:
+        """Look at every file of the newest version, and find all that is wrong (see `check_store`)."""
+        from .check import check_store
+
+        self._check_open()
+        return check_store(self._files, self._layout, deep=deep, progress=progress)
+
+    def repair(self, *, deep: bool = False, progress: CheckProgress | None = None) -> CheckReport:
+        """Mend what can be mended without losing anything, and give the state after it (see `repair`)."""
+        from .repair import repair
+
+        with self._mutex:
+            writer = self._writing()
+        before = self.check(deep=deep, progress=progress)
+        with as_store_error(self.path, "repair it"):
+            return repair(writer, before, progress=progress)
 
     def close(self) -> None:
         """Let go of the store; twice is once. Nothing that was acknowledged waits for this."""

@@ -26,14 +26,15 @@ from .listing import Listing
 from .locking import AT_ONCE, Patience, lock_for_writing
 from .manifest import root_versions
 from .meta import SegmentMeta
-from .read_log import ReadLog, read_log
-from .recovery import Recovery
-from .rejects import RejectFile, write_rejects
+from .read_log import ReadLog
+from .recovery import Recovery, recover
+from .rejects import Reject, RejectFile, write_rejects
 from .remote import is_remote
 from .rescue import Rescuer, TextsOf
 from .retired import Retired, leftovers
-from .salvage_log import SealedLog, losses_of, seal_log
+from .salvage_log import LogSealer, losses_of
 from .set_aside import SetAside
+from .stray_segments import StraySearch
 from .wal import WalWriter, wal_numbers
 
 _NO_SEQS: Int64s = np.empty(0, np.int64)
@@ -75,14 +76,17 @@ def _is_store(files: Files, layout: Layout) -> bool:
 
 @dataclass(slots=True)
 class _Work:
-    """What the new version will say, and what is lost. put, drop: segments; rejects likewise."""
+    """What the new version will say, and what is lost. put, drop: segments; rejects likewise.
+
+    records: what becomes a reject file.
+    """
 
     put: list[SegmentMeta] = field(default_factory=list)
     drop: list[str] = field(default_factory=list)
     rejects: list[RejectFile] = field(default_factory=list)
     drop_rejects: list[str] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
-    log: SealedLog | None = None
+    records: list[Reject] = field(default_factory=list)
 
 
 class Salvager:
@@ -107,7 +111,7 @@ class Salvager:
         for directory in self._layout.directories:
             self._files.mkdir(directory)
         before, held, recovery = self._look()
-        log = self._read_log(recovery)
+        log = recovery.read_log(self._files, self._layout)
         aside = SetAside(self._files, self._layout)
         aside.put({*_damaged_paths(before), *recovery.aside})
         work = _Work(losses=list(recovery.losses))
@@ -131,16 +135,8 @@ class Salvager:
             raise StoreError(
                 f"{self._layout.path}: nothing of it is out of reach; use `treering check --repair` for the rest"
             )
-        held = checker.held
-        if checker.recovery is not None:
-            return before, held, checker.recovery
-        assert held.root is not None
-        recovery = Recovery(held.root, held.lists, held.model, dict(held.segments), dict(held.rejects))
-        recovery.is_audit_lost = any(finding.what.startswith("audit") for finding in held.findings)
-        return before, held, recovery
-
-    def _read_log(self, recovery: Recovery) -> ReadLog:
-        return read_log(self._files, self._layout.wal, floor=recovery.wal_floor, next_seq=recovery.next_seq)
+        recovery = checker.recovery or recover(self._files, self._layout, checker.held)
+        return before, checker.held, recovery
 
     # -- segments and rejects -------------------------------------------------------------------------------------
 
@@ -156,6 +152,7 @@ class Salvager:
             rescuer = Rescuer(self._files, self._layout, meta, hidden, recovery.model, self._texts_of)
             rescued = rescuer.rescue([])
             work.losses += rescued.losses
+            work.records += rescued.records
             work.put += [] if rescued.meta is None else [rescued.meta]
             work.drop += [name] if name in listed else []
         self._files.fsync_dir(self._layout.segments)
@@ -181,6 +178,7 @@ class Salvager:
         root = replace(
             recovery.root,
             version=version,
+            ledger=lists["ledger"].files,
             audit_head="" if recovery.is_audit_lost else recovery.root.audit_head,
         )
         catalog = Catalog(root, **lists, model=recovery.model)
@@ -192,37 +190,60 @@ class Salvager:
             drop_rejects=work.drop_rejects,
             positions=tuple(recovery.positions.values()),
         )
-        if log.faults:
-            change = self._with_log(change, catalog, committer, log, work)
+        if log.faults or recovery.is_by_number:
+            change = self._with_log(change, catalog, recovery, log, work)
+        if work.records:
+            path = self._layout.rejects / f"{committer.next_number():08d}.arrow"
+            fresh = write_rejects(self._files, path, work.records)
+            self._files.fsync_dir(self._layout.rejects)
+            change = replace(change, rejects=[*change.rejects, fresh])
         act = ("salvage", self._details(held, recovery, work, aside, version + 1))
         committer.commit(replace(change, acts=[act]))
         return committer.catalog
 
     def _with_log(
-        self, change: Change, catalog: Catalog, committer: Committer, log: ReadLog, work: _Work
+        self, change: Change, catalog: Catalog, recovery: Recovery, log: ReadLog, work: _Work
     ) -> Change:
         """Bring a damaged log to its end, and begin a new one."""
-        work.losses += losses_of(self._layout, log.faults)
+        in_segments = self._in_segments(recovery, log)
+        work.losses += losses_of(self._layout, log.faults, in_segments)
         entries = {**catalog.segments.entries, **{meta.id: meta for meta in work.put}}
         kept = {name: meta for name, meta in entries.items() if name not in work.drop}
         seen = replace(catalog, segments=Listing(kept, {}))
-        sealed = seal_log(self._files, self._layout, log, seen, self._decoder, [])
-        rejects = list(change.rejects)
-        if sealed.rejects:
-            path = self._layout.rejects / f"{committer.next_number():08d}.arrow"
-            rejects.append(write_rejects(self._files, path, sealed.rejects))
-            self._files.fsync_dir(self._layout.rejects)
+        sealer = LogSealer(
+            self._files,
+            self._layout,
+            seen,
+            self._decoder,
+            in_segments,
+            last=max(log.files, default=0) if recovery.hides_old_log else 0,
+        )
+        sealed = sealer.seal(log.frames)
+        work.losses += sealed.losses
+        work.records += sealed.rejects
         number = 1 + max([catalog.root.wal_floor, *wal_numbers(self._files, self._layout.wal)])
         WalWriter.create(self._files, self._layout.wal, number).close()
         positions = {one.fingerprint: one for one in change.positions} | sealed.positions
+        if recovery.is_by_number:
+            # Of a file that should have gone, they may be older than the ledger's.
+            known = catalog.ledger.entries
+            positions = {n: p for n, p in positions.items() if n not in known or p.offset >= known[n].offset}
         return replace(
             change,
             put_segments=[*change.put_segments, *sealed.segments],
-            rejects=rejects,
             positions=tuple(positions.values()),
             wal_floor=number,
-            next_seq=log.next_seq,
+            next_seq=max(log.next_seq, recovery.next_seq),
         )
+
+    def _in_segments(self, recovery: Recovery, log: ReadLog) -> Int64s:
+        """Give the numbers of events that segments have, as far as the log may have them, too."""
+        if not recovery.is_by_number:
+            return _NO_SEQS
+        search = StraySearch(self._files, self._layout, {}, ())
+        first = min((frame.first_seq for frame in log.frames), default=log.next_seq)
+        metas = [meta for meta in recovery.segments.values() if meta.seq_max >= first]
+        return np.unique(np.concatenate([_NO_SEQS, *map(search.seq_of, metas)]))
 
     def _details(
         self, held: Held, recovery: Recovery, work: _Work, aside: SetAside, version: int

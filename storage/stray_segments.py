@@ -1,4 +1,4 @@
-"""Segments that no list names any more, found again by what stands in their own directories.
+"""Segments that no list names for sure, found again by what stands in their own directories.
 
 segment.json has the manifest's entry as it was when the segment was written. What came later is found beside it:
 vectors and signals, and what was deleted. Of two segments with the same events the one that was made of the other
@@ -8,11 +8,13 @@ counts; and an event that anything says is deleted stays so.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from .arrow_file import ArrowFile, read_lists
@@ -61,185 +63,213 @@ class Strays:
     losses: list[Loss] = field(default_factory=list)
 
 
-def find_strays(
-    files: Files,
-    layout: Layout,
-    names: Collection[str],
-    listed: Mapping[str, SegmentMeta],
-    *,
-    before_seq: int | None,
-    n_expected: int | None,
-    may_be_dropped: bool,
-) -> Strays:
-    """Find the segments that count among directories that no list names.
+@dataclass(frozen=True, slots=True)
+class StraySearch:
+    """Looks for segments in directories.
 
-    listed: the segments that lists name. before_seq: numbers from this one on are not in segments, None: not
-    known. n_expected: how many there were, None: not known. may_be_dropped: whole segments were erased once, so
-    that one too many may be such a one.
+    listed: segments that count for sure. erased: ids of segments that were erased as a whole. before_seq: numbers
+    from this one on are not in segments, None: not known.
     """
-    found = Strays()
-    strays = [one for name in names if (one := _read(files, layout, name, found)) is not None]
-    if before_seq is not None:
-        for one in [one for one in strays if one.meta.seq_max >= before_seq]:
-            strays.remove(one)
-            found.aside[one.meta.id] = "it was never committed, and the log has its events"
-    dead = np.concatenate([np.empty(0, np.int64), *(one.dead for one in strays)])
-    taken = _pick(files, layout, strays, listed, found)
-    if may_be_dropped and (n_expected is None or len(taken) > n_expected):
-        _hide_all(layout, taken, found)
+
+    files: Files
+    layout: Layout
+    listed: Mapping[str, SegmentMeta]
+    erased: Collection[str]
+    before_seq: int | None = None
+
+    def find(self, names: Iterable[str], known: Mapping[str, SegmentMeta]) -> Strays:
+        """Find those that count among directories. known: what a list, which may be an old one, says of some."""
+        found = Strays()
+        strays = []
+        for name in names:
+            one = None if self._is_out(name, found) else self._read(name, known.get(name), found)
+            if one is not None:
+                strays.append(one)
+        dead = np.concatenate([np.empty(0, np.int64), *(one.dead for one in strays)])
+        for one in self._pick(strays, found):
+            found.taken[one.meta.id] = one.meta
+            hidden = one.seq[np.isin(one.seq, dead) & ~np.isin(one.seq, one.dead)]
+            if len(hidden):
+                found.hidden[one.meta.id] = hidden
         return found
-    for one in taken:
-        found.taken[one.meta.id] = one.meta
-        hidden = one.seq[np.isin(one.seq, dead) & ~np.isin(one.seq, one.dead)]
-        if len(hidden):
-            found.hidden[one.meta.id] = hidden
-    return found
 
+    def hide(self, strays: Strays, what: str) -> None:
+        """Put aside all that was found, for a reason that is told."""
+        for name, meta in strays.taken.items():
+            strays.aside[name] = what
+            strays.losses.append(
+                self._lost(meta, meta.n_live, f"{meta.n_live:,} events of a segment: {what}")
+            )
+        strays.taken, strays.hidden = {}, {}
 
-def _read(files: Files, layout: Layout, name: str, found: Strays) -> Stray | None:
-    """Read a directory; None where it does not count, which `found` says."""
-    directory, file = layout.segment(name), f"{layout.segments.name}/{name}"
-    try:
-        meta = read_description(files, directory, name).meta
-    except OSError as error:
-        found.aside[name] = "nothing tells what it holds"
-        what = f"a segment that no list names and that does not tell what it holds ({_line(error)})"
-        found.losses.append(Loss("events", file, None, what))
-        return None
-    entries = files.listdir(directory)
-    lates = [
-        late
-        for one in sorted(filter(_LATE.fullmatch, entries))
-        if (late := _late(files, directory, one, meta)) is not None
-    ]
-    n_odd = len(list(filter(_LATE.fullmatch, entries))) - len(lates)
-    if n_odd:
-        what = f"{n_odd} files of vectors and signals that came later: `treering embed` makes them again"
-        found.losses.append(Loss("vectors", file, None, what))
-    meta = replace(meta, late=tuple(lates))
-    deletions = sorted(filter(_DELETION.fullmatch, entries))
-    if deletions:
-        deleted = _deletion(files, directory, deletions[-1], meta)
-        if deleted is None:
-            found.aside[name] = "which of its events are deleted cannot be read"
-            what = f"{meta.n_rows:,} events of which some are deleted, and {deletions[-1]} cannot tell which"
-            found.losses.append(_lost(file, meta, meta.n_rows, what))
+    # -- one directory ------------------------------------------------------------------------------------------
+
+    def _is_out(self, name: str, found: Strays) -> bool:
+        if name in self.erased:
+            found.aside[name] = "it was erased"
+        return name in found.aside
+
+    def _read(self, name: str, known: SegmentMeta | None, found: Strays) -> Stray | None:
+        """Read a directory; None where it does not count, which `found` says."""
+        meta = self._described(name, known, found)
+        if meta is None:
             return None
-        meta = replace(meta, deleted=deleted)
-    seq, gone = _seq_of(files, directory, meta)
-    meta = _with_pending(files, directory, meta, gone)
-    return Stray(meta, seq, seq[gone.rows] if len(seq) == meta.n_rows else np.empty(0, np.int64))
+        if self.before_seq is not None and meta.seq_max >= self.before_seq:
+            found.aside[name] = "it was never committed, and the log has its events"
+            return None
+        directory = self.layout.segment(name)
+        entries = self.files.listdir(directory)
+        if known is not None and _tells_all(known, entries):
+            return self._known(known, found)
+        meta = self._with_lates(meta, sorted(filter(_LATE.fullmatch, entries)), found)
+        deletions = sorted(filter(_DELETION.fullmatch, entries))
+        if deletions:
+            deleted = self._deletion(directory, deletions[-1], meta)
+            if deleted is None:
+                self._lose_undeleted(meta, found)
+                return None
+            meta = replace(meta, deleted=deleted)
+        gone = read_deletion(self.files, directory, meta)
+        seq = self.seq_of(meta)
+        meta = self._with_pending(meta, gone)
+        return Stray(meta, seq, seq[gone.rows] if len(seq) == meta.n_rows else np.empty(0, np.int64))
 
+    def _known(self, meta: SegmentMeta, found: Strays) -> Stray | None:
+        """Take a segment as a list says that it is."""
+        try:
+            gone = read_deletion(self.files, self.layout.segment(meta.id), meta)
+        except DamageError:
+            self._lose_undeleted(meta, found)
+            return None
+        seq = self.seq_of(meta)
+        return Stray(meta, seq, seq[gone.rows] if len(seq) == meta.n_rows else np.empty(0, np.int64))
 
-def _seq_of(files: Files, directory: Path, meta: SegmentMeta) -> tuple[Int64s, Gone]:
-    """Give the numbers by row; where these cannot be read, all that there may be."""
-    gone = read_deletion(files, directory, meta)
-    try:
-        return np.asarray(Segment.open(files, directory, meta, kept=Kept(max_bytes=0)).seq), gone
-    except _UNREADABLE:
-        return np.arange(meta.seq_min, meta.seq_max + 1), gone
+    def _lose_undeleted(self, meta: SegmentMeta, found: Strays) -> None:
+        found.aside[meta.id] = "which of its events are deleted cannot be read"
+        what = f"{meta.n_live:,} events of a segment of which others are deleted, and which cannot be read"
+        found.losses.append(self._lost(meta, meta.n_live, what))
 
-
-def _with_pending(files: Files, directory: Path, meta: SegmentMeta, gone: Gone) -> SegmentMeta:
-    """Give the entry with what is still to come. How far signals were is not known: they are computed again."""
-    segment = Segment.open(files, directory, meta, kept=Kept(max_bytes=0))
-    try:
-        waits = ~segment.vectors().have if meta.deleted is None else waiting(segment, gone)
-    except _UNREADABLE:
-        return meta
-    is_pending = meta.signals_pending or len(gone.vectors) > 0
-    return replace(meta, pending=int(np.count_nonzero(waits)), signals_pending=is_pending)
-
-
-def _late(files: Files, directory: Path, name: str, meta: SegmentMeta) -> LateFile | None:
-    """Give the entry of a sidecar; None where it cannot be read. No list has its checksum any more."""
-    try:
-        file, stored = _open(files, directory, name, "late")
-        vectors = read_late([file], meta.n_rows).vectors[0]
-        columns = read_lists(file)
-        fields = {
-            one.removeprefix(SIGNAL): field_stats(columns[one]) for one in columns if one.startswith(SIGNAL)
-        }
-    except _UNREADABLE:
+    def _described(self, name: str, known: SegmentMeta | None, found: Strays) -> SegmentMeta | None:
+        try:
+            return read_description(self.files, self.layout.segment(name), name).meta
+        except OSError as error:
+            if known is not None:
+                return replace(known, late=(), deleted=None)
+            found.aside[name] = "nothing tells what it holds"
+            what = f"a segment that no list names and that does not tell what it holds ({_line(error)})"
+            found.losses.append(Loss("events", f"{self.layout.segments.name}/{name}", None, what))
         return None
-    return LateFile(stored, len(vectors), fields) if _have_unit_length(vectors.exact()) else None
+
+    def seq_of(self, meta: SegmentMeta) -> Int64s:
+        """Give the numbers of a segment by row; where these cannot be read, all that there may be."""
+        try:
+            return np.asarray(self._open(meta).seq)
+        except _UNREADABLE:
+            return np.arange(meta.seq_min, meta.seq_max + 1)
+
+    def _with_lates(self, meta: SegmentMeta, names: Sequence[str], found: Strays) -> SegmentMeta:
+        directory = self.layout.segment(meta.id)
+        lates = [one for name in names if (one := self._late(directory, name, meta)) is not None]
+        if len(lates) < len(names):
+            n_odd = len(names) - len(lates)
+            what = f"{n_odd} files of vectors and signals that came later: `treering embed` makes them again"
+            file = str(directory.relative_to(self.layout.path))
+            found.losses.append(Loss("vectors", file, None, what))
+        return replace(meta, late=tuple(lates))
+
+    def _with_pending(self, meta: SegmentMeta, gone: Gone) -> SegmentMeta:
+        """Give the entry with what is still to come. How far signals were is not known: they are computed again."""
+        segment = self._open(meta)
+        try:
+            waits = ~segment.vectors().have if meta.deleted is None else waiting(segment, gone)
+        except _UNREADABLE:
+            return meta
+        is_pending = meta.signals_pending or len(gone.vectors) > 0
+        return replace(meta, pending=int(np.count_nonzero(waits)), signals_pending=is_pending)
+
+    def _late(self, directory: Path, name: str, meta: SegmentMeta) -> LateFile | None:
+        """Give the entry of a sidecar; None where it cannot be read. No list has its checksum any more."""
+        try:
+            file, stored = self._map(directory, name, "late")
+            vectors = read_late([file], meta.n_rows).vectors[0]
+            columns = read_lists(file)
+            fields = {
+                one.removeprefix(SIGNAL): field_stats(columns[one])
+                for one in columns
+                if one.startswith(SIGNAL)
+            }
+        except _UNREADABLE:
+            return None
+        return LateFile(stored, len(vectors), fields) if _have_unit_length(vectors.exact()) else None
+
+    def _deletion(self, directory: Path, name: str, meta: SegmentMeta) -> Deletion | None:
+        try:
+            file, stored = self._map(directory, name, "del")
+            lists = read_lists(file)
+            counts = (len(flat_view(lists[one], np.int32)) for one in ("rows", "vectors"))
+            deletion = Deletion(stored, *counts)
+            read_deletion(self.files, directory, replace(meta, deleted=deletion))
+        except _UNREADABLE:
+            return None
+        return deletion
+
+    def _map(self, directory: Path, name: str, kind: str) -> tuple[ArrowFile, StoredFile]:
+        buffer = self.files.map(directory / name)
+        file = ArrowFile(directory / name, buffer, kind)
+        return file, StoredFile(name, buffer.size, crc32c(buffer))
+
+    def _open(self, meta: SegmentMeta) -> Segment:
+        return Segment.open(self.files, self.layout.segment(meta.id), meta, kept=Kept(max_bytes=0))
+
+    # -- all of them --------------------------------------------------------------------------------------------
+
+    def _pick(self, strays: Sequence[Stray], found: Strays) -> list[Stray]:
+        """Give those of which no event stands in another segment: those that were made of others first."""
+        taken: list[Stray] = []
+        for one in sorted(strays, key=_rank):
+            doubled = np.zeros(len(one.seq), np.bool_)
+            for seq in self._over(one.meta, taken):
+                doubled |= np.isin(one.seq, seq)
+            if not doubled.any():
+                taken.append(one)
+                continue
+            found.aside[one.meta.id] = "its events stand in another segment"
+            rest = np.setdiff1d(one.seq[~doubled], one.dead)
+            if len(rest):
+                what = f"{len(rest):,} events of a segment that was replaced: they may have been deleted"
+                loss = self._lost(one.meta, len(rest), what)
+                found.losses.append(replace(loss, seqs=ranges_of(rest)))
+        return taken
+
+    def _over(self, meta: SegmentMeta, taken: Sequence[Stray]) -> Iterator[Int64s]:
+        """Give the numbers of the segments that may have events of this one."""
+        for other in self.listed.values():
+            if other.seq_min <= meta.seq_max and meta.seq_min <= other.seq_max:
+                yield self.seq_of(other)
+        yield from (stray.seq for stray in taken)
+
+    def _lost(self, meta: SegmentMeta, n: int, what: str) -> Loss:
+        file = f"{self.layout.segments.name}/{meta.id}"
+        return Loss("events", file, n, what, ((meta.seq_min, meta.seq_max + 1),), meta.t_min, meta.t_max)
 
 
-def _have_unit_length(vectors: np.ndarray[tuple[int, int], np.dtype[np.float32]]) -> bool:
+def _tells_all(meta: SegmentMeta, entries: Sequence[str]) -> bool:
+    """Whether a list's entry is of all that stands in a segment's directory."""
+    lates = [late.file.name for late in meta.late]
+    deletions = [] if meta.deleted is None else [meta.deleted.file.name]
+    there = sorted(filter(_LATE.fullmatch, entries)), sorted(filter(_DELETION.fullmatch, entries))[-1:]
+    return there == (sorted(lates), deletions)
+
+
+def _rank(one: Stray) -> tuple[int, bool, str]:
+    # What a segment with a deletion was rewritten as has its generation, and none.
+    return -one.meta.generation, one.meta.deleted is not None, one.meta.id
+
+
+def _have_unit_length(vectors: npt.NDArray[Any]) -> bool:
     # Whatever made a vector, it has unit length or is zero: what differs was not stored so.
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
     return bool(((lengths == 0) | (np.abs(lengths - 1) < 1e-2)).all())
-
-
-def _deletion(files: Files, directory: Path, name: str, meta: SegmentMeta) -> Deletion | None:
-    try:
-        file, stored = _open(files, directory, name, "del")
-        lists = read_lists(file)
-        counts = (len(flat_view(lists[one], np.int32)) for one in ("rows", "vectors"))
-        deletion = Deletion(stored, *counts)
-        read_deletion(files, directory, replace(meta, deleted=deletion))
-    except _UNREADABLE:
-        return None
-    return deletion
-
-
-def _open(files: Files, directory: Path, name: str, kind: str) -> tuple[ArrowFile, StoredFile]:
-    buffer = files.map(directory / name)
-    return ArrowFile(directory / name, buffer, kind), StoredFile(name, buffer.size, crc32c(buffer))
-
-
-def _pick(
-    files: Files, layout: Layout, strays: Sequence[Stray], listed: Mapping[str, SegmentMeta], found: Strays
-) -> list[Stray]:
-    """Give the strays of which no event stands in another segment: those that were made of others first."""
-    taken: list[Stray] = []
-    ranked = sorted(strays, key=lambda one: (-one.meta.generation, one.meta.deleted is not None, one.meta.id))
-    for one in ranked:
-        doubled = np.zeros(len(one.seq), np.bool_)
-        for seq in _over(files, layout, one.meta, listed, taken):
-            doubled |= np.isin(one.seq, seq)
-        if not doubled.any():
-            taken.append(one)
-            continue
-        found.aside[one.meta.id] = "its events stand in another segment"
-        rest = np.setdiff1d(one.seq[~doubled], one.dead)
-        if len(rest):
-            what = f"{len(rest):,} events of a segment that was replaced: they may have been deleted"
-            file = f"{layout.segments.name}/{one.meta.id}"
-            found.losses.append(replace(_lost(file, one.meta, len(rest), what), seqs=ranges_of(rest)))
-    return taken
-
-
-def _over(
-    files: Files,
-    layout: Layout,
-    meta: SegmentMeta,
-    listed: Mapping[str, SegmentMeta],
-    taken: Sequence[Stray],
-) -> Iterator[Int64s]:
-    """Give the numbers of the segments that may have events of this one."""
-    for other in listed.values():
-        if other.seq_min <= meta.seq_max and meta.seq_min <= other.seq_max:
-            segment = Segment.open(files, layout.segment(other.id), other, kept=Kept(max_bytes=0))
-            try:
-                yield np.asarray(segment.seq)
-            except _UNREADABLE:
-                yield np.arange(other.seq_min, other.seq_max + 1)
-    yield from (stray.seq for stray in taken)
-
-
-def _hide_all(layout: Layout, taken: Sequence[Stray], found: Strays) -> None:
-    for one in taken:
-        n_live = one.meta.n_live
-        found.aside[one.meta.id] = "it may be one that was erased"
-        what = (
-            f"{n_live:,} events of a segment that may have been erased: more are there than there should be"
-        )
-        found.losses.append(_lost(f"{layout.segments.name}/{one.meta.id}", one.meta, n_live, what))
-
-
-def _lost(file: str, meta: SegmentMeta, n: int, what: str) -> Loss:
-    return Loss("events", file, n, what, ((meta.seq_min, meta.seq_max + 1),), meta.t_min, meta.t_max)
 
 
 def _line(error: OSError) -> str:

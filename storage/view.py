@@ -42,6 +42,7 @@ class View:
     def __init__(self, files: Files, layout: Layout, decoder: Decoder, catalog: Catalog) -> None:
         self._files = files
         self._layout = layout
+        self._segments = layout.segments
         self._open: dict[str, Segment] = {}
         self._kept = Kept()
         self._survivors: dict[str, Survivors] = {}
@@ -140,7 +141,7 @@ class View:
             model = self.catalog.model
             self._open[meta.id] = Segment.open(
                 self._files,
-                self._layout.segment(meta.id),
+                self._segments / meta.id,
                 meta,
                 kept=self._kept,
                 qls_scale=None if model is None else model.qls_scale,

@@ -225,7 +225,7 @@ def test_top_by_a_signal_equals_a_full_sort(embedded: tr.Store) -> None:
 )
 def test_meaning_equals_brute_force_over_every_stored_vector(embedded: tr.Store, condition: str) -> None:
     text = "connection was refused by the remote machine"
-    probe = embedded._embed_query(text)
+    probe = embedded._embed_query(text, embedded._ring.model)
     keep = {row["seq"] for row in embedded.query(f"{condition or '*'} | fields seq")}
     scored = []
     with embedded._ring.snapshot() as snapshot:

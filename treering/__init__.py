@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from treering.query.builder import col, where
+    from treering.query.check import check
     from treering.query.result import Result
     from treering.query.store import Store, query_files, restore
     from treering.query.store import open_store as open
@@ -30,6 +31,7 @@ _HOMES = {
     "open": ("treering.query.store", "open_store"),
     "query_files": ("treering.query.store", "query_files"),
     "restore": ("treering.query.store", "restore"),
+    "check": ("treering.query.check", "check"),
     "Result": ("treering.query.result", "Result"),
     "col": ("treering.query.builder", "col"),
     "where": ("treering.query.builder", "where"),
@@ -58,6 +60,7 @@ __all__ = [
     "StoreError",
     "TreeringError",
     "__version__",
+    "check",
     "col",
     "open",
     "query_files",

@@ -36,7 +36,7 @@ KINDS = {
     "compact": 2,
     "delete": 2,
     "expire": 1,
-    "backup": 2,
+    "backup": 4,
 }
 """Kinds of steps, and how often each is drawn."""
 
@@ -106,7 +106,7 @@ def draw(dice: random.Random, model: Model) -> Step:
 def _time(dice: random.Random, n: int) -> int:
     """Mostly in order; now and then late, long ago, to come, or the time of another."""
     odd = [n * SECOND_NS - DAY_NS, -n * DAY_NS, n * SECOND_NS + 400 * DAY_NS, 2**62, n // 7 * SECOND_NS]
-    return dice.choice(odd) if dice.random() < 0.15 else n * SECOND_NS
+    return dice.choice(odd) if dice.random() < 0.05 else n * SECOND_NS
 
 
 def seen(ring: Ring) -> Model:

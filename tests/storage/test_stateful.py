@@ -49,7 +49,7 @@ class Life(RuleBasedStateMachine):
     def begin(self) -> None:
         self.place = Path(tempfile.mkdtemp())
         self.model = Model()
-        self.backups = [Model()]
+        self.states = [Model()]
         self.n_disks = 0
         self.new_disk()
         self.files = FaultyFiles(self.disk)
@@ -121,7 +121,7 @@ class Life(RuleBasedStateMachine):
         self.files = FaultyFiles(self.disk)
         self.open()
         self.model = self.one_of(before, after)
-        self.backups.append(self.model)
+        self.states.append(self.model)
 
     @invariant()
     def is_as_the_model_says(self) -> None:
@@ -132,7 +132,7 @@ class Life(RuleBasedStateMachine):
         path = self.disk / "backup"
         if any((path / "_manifest").glob("*.json")):
             with Ring.open(path, "r", decoder=decode) as ring:
-                assert seen(ring) in self.backups
+                assert seen(ring) in self.states
 
     def numbered(self, append: tuple[str, list[int]]) -> Step:
         kind, times = append
@@ -145,13 +145,12 @@ class Life(RuleBasedStateMachine):
 
     def done(self, step: Step) -> None:
         self.model = self.model.after(step)
-        if step["kind"] == "backup":
-            self.backups.append(self.model)
+        self.states.append(self.model)
 
     def settle(self, before: Model, after: Model) -> None:
         """After a failed step: the state is that before it or that after it, now and once opened again."""
         self.model = self.one_of(before, after)
-        self.backups.append(self.model)
+        self.states.append(self.model)
         if self.ring.is_stopped:
             self.ring.close()
             self.open()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -14,15 +15,20 @@ import pyarrow as pa
 
 from tests.storage.records import MODEL, SECOND_NS, position, reject, text_keys, vectors_of
 from treering.storage.batch import KEY, ColumnBatch, Keys, ModelInfo, RawBatch, Source, TextParts
+from treering.storage.catalog import Change, Committer, load
 from treering.storage.cleaner import Cleaner
 from treering.storage.cut import Cut, State, cut_chosen
 from treering.storage.eraser import Act
-from treering.storage.part import Part
+from treering.storage.files import OS_FILES
+from treering.storage.layout import Layout
+from treering.storage.meta import SegmentMeta
+from treering.storage.part import FieldStats, Part
 from treering.storage.rejects import Reject
 from treering.storage.ring import Ring
+from treering.storage.view import newest_version
 
 Event = tuple[int, str, str]
-"""Time in ns, body, id."""
+"""Time in ns, body and id of a number."""
 
 N_TEXTS = 40
 
@@ -76,14 +82,12 @@ def decode(raw: RawBatch, first_seq: int) -> ColumnBatch:
     return ColumnBatch(n, columns, parts, template)
 
 
-def texts_of(
-    columns: Mapping[str, pa.Array], n_rows: int, model: ModelInfo | None
-) -> tuple[TextParts, Keys]:
+def texts_of(columns: Mapping[str, pa.Array], n_rows: int, model: ModelInfo | None) -> tuple[TextParts, Keys]:
     """Give what such columns embed, and the templates: as a salvage asks for it."""
-    bodies = columns["body"].to_pylist() if "body" in columns else [None] * n_rows
+    bodies: list[str | None] = columns["body"].to_pylist() if "body" in columns else [None] * n_rows
     row = np.flatnonzero([body is not None for body in bodies]).astype(np.int32)
     keys = np.zeros(n_rows, KEY)
-    keys[row] = text_keys([bodies[i] for i in row])
+    keys[row] = text_keys([body for body in bodies if body is not None])
     n = len(row)
     parts = TextParts(row, np.zeros(n, np.uint8), np.zeros(n, np.int16), keys[row], np.ones(n, np.bool_))
     return parts, keys
@@ -135,11 +139,14 @@ GONE = (3, 1700, 2405)
 
 N_EVENTS = 2560
 
+LIVE = frozenset(range(N_EVENTS)) - frozenset(GONE)
+"""Sequence numbers of the events of the store."""
 
-def build_store(path: Path) -> dict[int, Event]:
+
+def build_store(path: Path) -> None:
     """Make a store: a folded segment of 1500 events, one with late files, two with deletions, and a log.
 
-    Gives its events by sequence number.
+    The event of number n has the sequence number n.
     """
     with open_store(path) as ring:
         ring.append(records(range(1500)), positions=[position(1500)], rejects=[reject(0)])
@@ -158,21 +165,40 @@ def build_store(path: Path) -> dict[int, Event]:
         delete(ring, GONE[1:], cleans=False)
         for first in range(2450, N_EVENTS, 10):
             ring.append(records(range(first, first + 10)), rejects=[reject(first)])
-    return {n: event_of(n) for n in range(N_EVENTS) if n not in GONE}
 
 
-def events_in(ring: Ring) -> dict[int, Event]:
-    """Give all events of a store by sequence number; each column is checked against the number."""
-    found: dict[int, Event] = {}
+Row = dict[str, Any]
+"""An event as it is stored, by column; None where a value is missing."""
+
+COLUMNS = ("ts", "n#i", "body", "record", "request_id", "tenant_id", "noise#f", "source_offset", "score")
+
+
+def rows_in(ring: Ring) -> dict[int, Row]:
+    """Give all events of a store by sequence number."""
+    found: dict[int, Row] = {}
     with ring.snapshot() as snapshot:
         for part in snapshot.parts:
-            columns = [part.column(name).to_pylist() for name in ("body", "request_id", "record")]
-            rows = zip(part.seq.tolist(), part.ts.tolist(), *columns, strict=True)
-            for seq, ts, body, one_id, record in rows:
+            held = {
+                name: part.column(name).to_pylist() for name in COLUMNS if name == "ts" or name in part.fields
+            }
+            for place, seq in enumerate(part.seq.tolist()):
                 assert seq not in found
-                found[seq] = (ts, body, one_id)
-                assert orjson.loads(record) == {"n": seq, "body": body, "id": one_id}
+                found[seq] = {name: held[name][place] if name in held else None for name in COLUMNS}
     return found
+
+
+def stored_rows(path: Path) -> dict[int, Row]:
+    """Give all events of the store at a path."""
+    with open_store(path, "r") as ring:
+        return rows_in(ring)
+
+
+def is_of(seq: int, row: Row) -> bool:
+    """Whether every value of a row that is there is that of the event with this number."""
+    ts, body, one_id = event_of(seq)
+    record = orjson.dumps({"n": seq, "body": body, "id": one_id})
+    expected = {"ts": ts, "n#i": seq, "body": body, "record": record, "request_id": one_id}
+    return all(row[name] in (value, None) for name, value in expected.items()) and row["ts"] is not None
 
 
 Damage = Callable[[Path], None]
@@ -215,4 +241,56 @@ DAMAGES: dict[str, Damage] = {
     "emptied": lambda path: cut(path, 0.0),
     "zeroed page": zero,
     "missing": lose,
+}
+
+FILES = {
+    "root": "_manifest/*.json",
+    "list of segments": "meta/segments-*.json",
+    "list of positions": "meta/ledger-*.json",
+    "list of rejects": "meta/rejects-*.json",
+    "list of audit records": "meta/audit-*.json",
+    "model": "meta/model-*.json",
+    "log": "wal/*.wal",
+    "rejects": "rejects/*.arrow",
+    "segment.json": "seg/21-0-*/segment.json",
+    "hot": "seg/21-0-*/hot.arrow",
+    "text": "seg/21-0-*/text.arrow",
+    "vec": "seg/21-0-*/vec.arrow",
+    "parts": "seg/21-0-*/parts.arrow",
+    "post": "seg/21-0-*/post.arrow",
+    "patt": "seg/21-0-*/patt.arrow",
+    "late": "seg/22-0-*/late-0000.arrow",
+    "deletion": "seg/20-1-*/del-0000.arrow",
+}
+"""Every kind of file, and one that the store has of it; the segment 21-0 is the folded one."""
+
+DERIVED = ("segment.json", "post", "patt")
+"""Kinds that hold nothing that cannot be made anew."""
+
+
+def file_of(path: Path, kind: str) -> Path:
+    """Give the file of a kind, of several the first."""
+    return sorted(path.glob(FILES[kind]))[0]
+
+
+def told_otherwise(store: Path, change: Callable[[SegmentMeta], SegmentMeta]) -> None:
+    """Let the manifest say something else of the folded segment."""
+    layout = Layout(store)
+    catalog = load(OS_FILES, layout, newest_version(OS_FILES, layout))
+    (meta,) = (one for one in catalog.segments.entries.values() if one.id.startswith("21-0-"))
+    Committer(OS_FILES, layout, catalog, epoch=1).commit(Change(put_segments=[change(meta)]))
+
+
+LIES: dict[str, Callable[[SegmentMeta], SegmentMeta]] = {
+    "its slices do not cover": lambda meta: replace(meta, slices=meta.slices[:-1]),
+    "sequence numbers": lambda meta: replace(meta, seq_max=10**6),
+    "are not in its cell": lambda meta: replace(meta, cell=7),
+    "other times": lambda meta: replace(meta, t_max=meta.t_max - 1),
+    "of column n#i": lambda meta: replace(meta, fields={**meta.fields, "n#i": FieldStats(1499, 0, 5)}),
+    "of column noise#f": lambda meta: replace(meta, fields={**meta.fields, "noise#f": FieldStats(3)}),
+    "of column record": lambda meta: replace(
+        meta, fields={n: s for n, s in meta.fields.items() if n != "record"}
+    ),
+    "vectors are to come": lambda meta: replace(meta, pending=3),
+    "other values of tenant_id": lambda meta: replace(meta, partitions={"tenant_id": ("t0", "t1")}),
 }
