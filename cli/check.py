@@ -143,9 +143,13 @@ def _state(report: CheckReport) -> str:
     state = ", ".join(wrong) if wrong else "all is right"
     reach = f", {report.n_unreachable:,} events out of reach" if report.n_unreachable else ""
     return (
-        f"{report.events:,} events in {report.segments:,} segments, {report.files:,} files, version "
-        f"{report.version:,} ({depth}): {state}{reach}"
+        f"{_plural(report.events, 'event')} in {_plural(report.segments, 'segment')}, "
+        f"{_plural(report.files, 'file')}, version {report.version:,} ({depth}): {state}{reach}"
     )
+
+
+def _plural(n: int, word: str) -> str:
+    return f"{n:,} {word}{'' if n == 1 else 's'}"
 
 
 def _moment(ns: int | None) -> str:

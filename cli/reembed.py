@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from treering.indexer.model import DEFAULT_HUB_NAME, DEFAULT_NAME
 from treering.query.cells import dumps
 
 from .app import App, pass_app
@@ -53,6 +52,8 @@ def reembed(app: App, /, budget: float | None, abort: bool, yes: bool, as_json: 
         return _abort(app, as_json)
     if model is None:
         raise click.UsageError("say which model to move to: --model NAME")
+    from treering.indexer.model import DEFAULT_HUB_NAME, DEFAULT_NAME
+
     with app.open("rw") as store, progress_bar(app) as progress:
         try:
             report = store.reembed(str(model), drops_given=yes, budget_s=budget, progress=progress)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -28,6 +28,8 @@ N_EXAMPLES = 3
 """Events that a dry run shows."""
 
 _BEGINS_ANEW = "a move to another model was under way and begins anew; run `treering reembed` again"
+
+_PUT_ASIDE = "what salvages put aside, in `salvaged/` of the store, no erasure reaches: remove that directory"
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGT])(i?))?B?", re.IGNORECASE)
 
@@ -87,7 +89,10 @@ class Erasure:
         act_id = uuid.uuid4().hex[:16]
         act = Act(self.action, {"id": act_id, "query": self.query, **self.told}, FROM_VECTORS)
         erased = ring.erase(self.plan, act, wait_s=wait_s)
-        return self._receipt(erased, act_id)
+        receipt = self._receipt(erased, act_id)
+        if receipt.id and (ring.path / "salvaged").is_dir():
+            return replace(receipt, erased=False, hints=(*receipt.hints, _PUT_ASIDE))
+        return receipt
 
     def preview(self, ring: Ring) -> Receipt:
         """Say what it would do."""

@@ -395,7 +395,9 @@ class Store:
         if verify or head is not None:
             check_chain(records, last)
         if head is not None and head not in {record.hash for record in records}:
-            raise DamageError(f"audit: no record has the hash {head}; records were removed, or it is of another store")
+            raise DamageError(
+                f"audit: no record has the hash {head}; records were removed, or it is of another store"
+            )
         return records
 
     def check(

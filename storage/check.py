@@ -48,9 +48,8 @@ def check_store(
                 report = Checker(files, layout, version, is_deep=deep, progress=progress).run()
             finally:
                 lock.release()
-            # Without locks, a writer may have taken the files of this version away.
-            is_held = not isinstance(lock, NoLock) and not is_remote(files)
-            if is_held or report.is_clean or [0, *root_versions(files, layout.manifest)][-1] == version:
+            # A writer may have replaced files of this version meanwhile: by a repair, or where there are no locks.
+            if report.is_clean or [0, *root_versions(files, layout.manifest)][-1] == version:
                 break
     return report
 
@@ -85,6 +84,7 @@ class Checker:
         self._progress = progress
         self._tally = _Tally()
         self._runs = SeqRuns()
+        self._sizes: Mapping[Path, int] | None = None
         self.held = Held(version)
         self.recovery: Recovery | None = None
 
@@ -97,6 +97,9 @@ class Checker:
         if not self.held.is_whole:
             # Something of it is out of reach: look at what there is all the same.
             self.recovery = recover(self._files, self._layout, self.held)
+        if is_remote(self._files):
+            self._sizes = self._files.sizes(self._layout.path)
+            tally.findings += self._check_lists() if self._is_deep else ()
         segments, rejects = self._named()
         tally.n_bytes_total = sum(meta.n_bytes for meta in segments.values())
         tally.n_bytes_total += sum(one.file.n_bytes for one in rejects.values())
@@ -108,6 +111,18 @@ class Checker:
             tally.findings += self._check_rejects(name, one)
         tally.findings += check_leftovers(self._files, self._layout, self.held)
         return self._report(len(segments), time.monotonic() - started_s)
+
+    def _check_lists(self) -> Iterator[Finding]:
+        """Read lists where they lie: they were taken from what this machine keeps of them."""
+        for stored in sorted(self.held.root.files() if self.held.root else (), key=lambda one: one.name):
+            path = self._layout.lists / stored.name
+            try:
+                checksum, _ = read_sums(self._files, path, stored, lambda n_bytes: None)
+                what = None if checksum == stored.crc32c else f"its crc32c is {checksum:08x}"
+            except FileNotFoundError:
+                what = "it is missing"
+            if what is not None and path.name not in {file.name for _, file, _ in self.held.lost}:
+                yield self._finding(Severity.DAMAGED, path, what, SALVAGE)
 
     def _named(self) -> tuple[Mapping[str, SegmentMeta], Mapping[str, RejectFile]]:
         if self.recovery is None:
@@ -124,7 +139,7 @@ class Checker:
         return self.recovery.next_seq
 
     def _check_segment(self, meta: SegmentMeta) -> None:
-        check = SegmentCheck(self._files, self._layout, meta, self._next_seq())
+        check = SegmentCheck(self._files, self._layout, meta, self._next_seq(), self._sizes)
         found = list(check.quick())
         before = self._tally.n_bytes
         if self._is_deep:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,6 @@ from .findings import REPAIR, SALVAGE, Finding, Severity
 from .layout import SEGMENT_FILE, Layout
 from .log_scan import told
 from .meta import SegmentMeta, StoredFile
-from .remote import is_remote
 from .segment_files import DERIVED, kind_of
 from .sums import BLOCK_BYTES, Summer, Sums
 from .tree import TICK_BITS
@@ -32,12 +31,16 @@ Count = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class SegmentCheck:
-    """Checks the files of one segment of a store. next_seq: first number that no segment has."""
+    """Checks the files of one segment of a store. next_seq: first number that no segment has.
+
+    sizes: of all files of the store, where they lie elsewhere: asking for each would be a request.
+    """
 
     files: Files
     layout: Layout
     meta: SegmentMeta
     next_seq: int
+    sizes: Mapping[Path, int] | None = None
 
     def quick(self) -> Iterator[Finding]:
         """Look at sizes and ends of files, at segment.json, and at what the manifest says of the segment."""
@@ -88,11 +91,13 @@ class SegmentCheck:
 
     def _wrong_outside(self, stored: StoredFile) -> str | None:
         path = self.layout.segment(self.meta.id) / stored.name
+        if self.sizes is not None and path not in self.sizes:
+            return "it is missing"
         try:
-            n_bytes = self.files.size(path)
+            n_bytes = self.files.size(path) if self.sizes is None else self.sizes[path]
             if n_bytes != stored.n_bytes:
                 return f"it has {n_bytes} bytes, the manifest says {stored.n_bytes}"
-            if is_remote(self.files):
+            if self.sizes is not None:
                 return None
             ends = self.files.read(path, 0, len(MAGIC)), self.files.read(path, n_bytes - len(MAGIC))
         except FileNotFoundError:

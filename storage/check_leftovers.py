@@ -13,10 +13,8 @@ from .findings import Finding, Severity
 from .layout import SEGMENT_FILE, Layout
 from .manifest import read_root, root_path, root_versions
 from .meta import SegmentMeta
+from .remote import is_remote
 from .wal import wal_numbers, wal_path
-
-SALVAGED = "salvaged"
-"""Directory, below that of the store, of what salvages put aside."""
 
 _HARMLESS = "nothing: it is harmless, and goes when the store is next opened for writing and nobody reads it"
 
@@ -24,6 +22,7 @@ _HARMLESS = "nothing: it is harmless, and goes when the store is next opened for
 def check_leftovers(files: Files, layout: Layout, held: Held) -> Iterator[Finding]:
     """List what the version does not name; nothing where the version itself is damaged, which may yet be wanted."""
     yield from _put_aside(files, layout)
+    yield from _shadow(files, layout)
     if not held.is_whole or held.root is None:
         return
     newer = _newer_names(files, layout, held.version)
@@ -36,13 +35,21 @@ def check_leftovers(files: Files, layout: Layout, held: Held) -> Iterator[Findin
 
 
 def _put_aside(files: Files, layout: Layout) -> Iterator[Finding]:
-    if SALVAGED not in names_below(files, layout.path):
+    if is_remote(files) or layout.salvaged.name not in names_below(files, layout.path):
         return
-    for name in names_below(files, layout.path / SALVAGED):
-        path = layout.path / SALVAGED / name
+    for name in names_below(files, layout.salvaged):
+        path = layout.salvaged / name
         what = "what a salvage put aside; deleted events may be in it"
         todo = f"nothing, or when you are done with it: rm -r {path}"
         yield Finding(Severity.NOTE, str(path.relative_to(layout.path)), what, todo)
+
+
+def _shadow(files: Files, layout: Layout) -> Iterator[Finding]:
+    if not is_remote(files) and layout.reembed.name in names_below(files, layout.path):
+        what = "a move to another model is under way; nothing of the store depends on it, and it is not looked at"
+        yield Finding(
+            Severity.NOTE, layout.reembed.name, what, "nothing, or `treering reembed` goes on with it"
+        )
 
 
 def _unnamed(files: Files, layout: Layout, held: Held) -> Iterator[Path]:
@@ -54,7 +61,8 @@ def _unnamed(files: Files, layout: Layout, held: Held) -> Iterator[Path]:
     yield from (layout.segments / name for name in _others(files, layout.segments, held.segments))
     old = (number for number in wal_numbers(files, layout.wal) if number < held.root.wal_floor)
     yield from (wal_path(layout.wal, number) for number in old)
-    for meta in held.segments.values():
+    # Elsewhere, looking into each directory would be a request.
+    for meta in () if is_remote(files) else held.segments.values():
         directory = layout.segment(meta.id)
         yield from (directory / name for name in _others(files, directory, named_in(meta)))
 

@@ -10,7 +10,7 @@ import numpy as np
 from .errors import DamageError
 from .meta import SegmentMeta
 
-MEND = "restore it from a copy of the store, or ingest its sources into a new store"
+MEND = "restore it from a copy of the store, or keep what is left with `treering check --salvage`"
 """What to do about a damaged file."""
 
 

@@ -56,6 +56,11 @@ class Layout:
         return self.path / "reembed"
 
     @property
+    def salvaged(self) -> Path:
+        """Directory of what salvages put aside; nothing counts on it."""
+        return self.path / "salvaged"
+
+    @property
     def directories(self) -> tuple[Path, ...]:
         """Every directory of a store but its own."""
         return (self.manifest, self.lists, self.wal, self.segments, self.rejects)

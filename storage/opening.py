@@ -52,7 +52,7 @@ def _check_directory(files: Files, layout: Layout) -> None:
         return
     except NotADirectoryError:
         raise StoreError(f"{layout.path}: is a file, a store is a directory; give another path") from None
-    own = {layout.lock.name, *(directory.name for directory in layout.directories)}
+    own = {layout.lock.name, layout.salvaged.name, *(directory.name for directory in layout.directories)}
     others = [name for name in names if name not in own]
     if others and not root_versions(files, layout.manifest):
         raise StoreError(

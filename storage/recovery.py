@@ -12,14 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import pyarrow as pa
-
 from .audit import AuditRecord, check_chain
 from .batch import Int64s, ModelInfo
 from .check_catalog import KINDS, Held
 from .check_leftovers import names_below
 from .errors import DamageError
-from .files import Files, crc32c
+from .files import Files
 from .findings import Loss
 from .layout import Layout
 from .ledger import Position
@@ -39,6 +37,7 @@ from .remains import (
     newest_model,
     older_root,
 )
+from .stray_rejects import find_rejects
 from .stray_segments import StraySearch
 
 
@@ -233,7 +232,7 @@ class _Recoverer:
         found.hidden |= strays.hidden
         found.losses += strays.losses
         found.aside |= {f"{self._layout.segments.name}/{n}": why for n, why in strays.aside.items()}
-        for name in known.keys() - {*found.segments, *strays.aside}:
+        for name in known.keys() - {*found.segments, *strays.aside, *strays.skipped}:
             if not self._has_root:
                 self._lose_missing(known[name])
 
@@ -255,43 +254,20 @@ class _Recoverer:
 
     def _find_rejects(self) -> None:
         """Take files of rejects that no list names, where one is lost."""
-        found, erased = self._found, self._erased()
-        listed = found.lists["rejects"]
+        found, listed, erased = self._found, self._found.lists["rejects"], self._erased()
         found.rejects = {name: one for name, one in listed.entries.items() if name not in erased}
         is_listed = "rejects" in self._exact or (listed.lists and not self._held.has_lost("rejects"))
-        names = [] if is_listed else names_below(self._files, self._layout.rejects)
-        taken = [one for n in names if n not in {*found.rejects, *erased} and (one := self._reject_file(n))]
-        if self._held.has_lost("audit") and self._is_more_than_lost("rejects", len(taken)):
-            for one in taken:
-                self._hide_rejects(one)
-            taken = []
-        found.rejects |= {one.file.name: one for one in taken}
+        if not is_listed:
+            strays = find_rejects(self._files, self._layout, {*found.rejects, *erased})
+            if self._held.has_lost("audit") and self._is_more_than_lost("rejects", len(strays.taken)):
+                strays.hide("they may have been erased, since more are there than there should be")
+            found.rejects |= strays.taken
+            found.losses += strays.losses
+            found.aside |= strays.aside
         if found.rejects.keys() != listed.entries.keys():
             kept = {f: keys for f, keys in listed.lists.items() if found.rejects.keys() >= set(keys)}
             entries = {key: listed.entries[key] for keys in kept.values() for key in keys}
             found.lists["rejects"] = Listing(entries, kept)
-
-    def _reject_file(self, name: str) -> RejectFile | None:
-        """Describe a file of rejects by itself; None where it cannot be read, which is told."""
-        path = f"{self._layout.rejects.name}/{name}"
-        try:
-            data = self._files.map(self._layout.rejects / name)
-            with pa.ipc.open_file(data) as reader:
-                batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
-            for batch in batches:
-                batch.validate(full=True)
-        except (OSError, pa.ArrowException):
-            self._found.aside[path] = "it cannot be read"
-            what = "rejected records, nobody knows how many"
-            self._found.losses.append(Loss("rejects", path, None, what))
-            return None
-        return RejectFile(StoredFile(name, data.size, crc32c(data)), sum(len(batch) for batch in batches))
-
-    def _hide_rejects(self, one: RejectFile) -> None:
-        path = f"{self._layout.rejects.name}/{one.file.name}"
-        what = f"{one.n} rejected records, which may have been erased"
-        self._found.losses.append(Loss("rejects", path, one.n, what))
-        self._found.aside[path] = "it may have been erased"
 
     # -- positions, audit, model --------------------------------------------------------------------------------
 

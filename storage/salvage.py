@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from .batch import Decoder, Int64s
 from .catalog import Catalog, Change, Committer
 from .check import Checker
 from .check_catalog import Held
+from .derived import rewrite_derived
 from .errors import ConfigError, StoreError
 from .files import Files, as_store_error
 from .findings import CheckProgress, CheckReport, Finding, Loss, Severity
@@ -33,6 +35,7 @@ from .remote import is_remote
 from .rescue import Rescuer, TextsOf
 from .retired import Retired, leftovers
 from .salvage_log import LogSealer, losses_of
+from .segment import Segment
 from .set_aside import SetAside
 from .stray_segments import StraySearch
 from .wal import WalWriter, wal_numbers
@@ -146,7 +149,8 @@ class Salvager:
         damaged = {one.segment_id for one in before.of(Severity.DAMAGED)} | recovery.hidden.keys()
         for name, meta in recovery.segments.items():
             if name not in damaged:
-                work.put += [] if name in listed else [meta]
+                mended = self._mended(meta, before, recovery)
+                work.put += [] if name in listed and mended == meta else [mended]
                 continue
             hidden = recovery.hidden.get(name, _NO_SEQS)
             rescuer = Rescuer(self._files, self._layout, meta, hidden, recovery.model, self._texts_of)
@@ -156,6 +160,16 @@ class Salvager:
             work.put += [] if rescued.meta is None else [rescued.meta]
             work.drop += [name] if name in listed else []
         self._files.fsync_dir(self._layout.segments)
+
+    def _mended(self, meta: SegmentMeta, before: CheckReport, recovery: Recovery) -> SegmentMeta:
+        """Give a segment of which nothing is out of reach, with derived files made anew where they are damaged."""
+        wrong = {Path(one.file).name for one in before.of(Severity.DERIVED) if one.segment_id == meta.id}
+        if not wrong:
+            return meta
+        directory, model = self._layout.segment(meta.id), recovery.model
+        scale = None if model is None else model.qls_scale
+        segment = Segment.open(self._files, directory, meta, qls_scale=scale)
+        return rewrite_derived(self._files, directory, segment, also=wrong)
 
     def _keep_rejects(self, before: CheckReport, recovery: Recovery, work: _Work) -> None:
         damaged = {one.file for one in before.of(Severity.DAMAGED)}

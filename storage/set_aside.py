@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-from .check_leftovers import SALVAGED, names_below
+from .check_leftovers import names_below
 from .files import Files
 from .layout import Layout
 
@@ -22,7 +22,7 @@ class SetAside:
         self._files = files
         self._layout = layout
         self._made: set[Path] = set()
-        self.path = layout.path / SALVAGED / _new_name(names_below(files, layout.path / SALVAGED))
+        self.path = layout.salvaged / _new_name(names_below(files, layout.salvaged))
 
     @property
     def is_empty(self) -> bool:

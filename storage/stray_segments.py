@@ -42,7 +42,10 @@ _UNREADABLE = (pa.ArrowException, OSError, ArithmeticError, LookupError, TypeErr
 
 @dataclass(slots=True)
 class Stray:
-    """A segment found again. seq: of its events by row; dead: of those that its deletion file says are gone."""
+    """A segment found again. seq: of its events by row; dead: of those that its deletion file says are gone.
+
+    Where its numbers cannot be read, seq are all that there may be.
+    """
 
     meta: SegmentMeta
     seq: Int64s
@@ -54,11 +57,13 @@ class Strays:
     """What was found.
 
     taken: segments that count, by id. hidden: sequence numbers of events of them that something else says are
-    deleted. aside: directories that do not count, by id, and why. losses: what is out of reach for good.
+    deleted. skipped: directories of which nothing is missed. aside: others that do not count, by id, and why.
+    losses: what is out of reach for good.
     """
 
     taken: dict[str, SegmentMeta] = field(default_factory=dict)
     hidden: dict[str, Int64s] = field(default_factory=dict)
+    skipped: set[str] = field(default_factory=set)
     aside: dict[str, str] = field(default_factory=dict)
     losses: list[Loss] = field(default_factory=list)
 
@@ -82,7 +87,9 @@ class StraySearch:
         found = Strays()
         strays = []
         for name in names:
-            one = None if self._is_out(name, found) else self._read(name, known.get(name), found)
+            one = None if name in self.erased else self._read(name, known.get(name), found)
+            if one is None and name not in found.aside:
+                found.skipped.add(name)
             if one is not None:
                 strays.append(one)
         dead = np.concatenate([np.empty(0, np.int64), *(one.dead for one in strays)])
@@ -104,18 +111,13 @@ class StraySearch:
 
     # -- one directory ------------------------------------------------------------------------------------------
 
-    def _is_out(self, name: str, found: Strays) -> bool:
-        if name in self.erased:
-            found.aside[name] = "it was erased"
-        return name in found.aside
-
     def _read(self, name: str, known: SegmentMeta | None, found: Strays) -> Stray | None:
         """Read a directory; None where it does not count, which `found` says."""
         meta = self._described(name, known, found)
         if meta is None:
             return None
         if self.before_seq is not None and meta.seq_max >= self.before_seq:
-            found.aside[name] = "it was never committed, and the log has its events"
+            # It was never committed, and the log has its events.
             return None
         directory = self.layout.segment(name)
         entries = self.files.listdir(directory)
@@ -130,9 +132,13 @@ class StraySearch:
                 return None
             meta = replace(meta, deleted=deleted)
         gone = read_deletion(self.files, directory, meta)
-        seq = self.seq_of(meta)
-        meta = self._with_pending(meta, gone)
-        return Stray(meta, seq, seq[gone.rows] if len(seq) == meta.n_rows else np.empty(0, np.int64))
+        return self._stray(self._with_pending(meta, gone), gone)
+
+    def _stray(self, meta: SegmentMeta, gone: Gone) -> Stray:
+        seq = self._read_seq(meta)
+        if seq is None:
+            return Stray(meta, self.seq_of(meta), np.empty(0, np.int64))
+        return Stray(meta, seq, seq[gone.rows])
 
     def _known(self, meta: SegmentMeta, found: Strays) -> Stray | None:
         """Take a segment as a list says that it is."""
@@ -141,8 +147,7 @@ class StraySearch:
         except DamageError:
             self._lose_undeleted(meta, found)
             return None
-        seq = self.seq_of(meta)
-        return Stray(meta, seq, seq[gone.rows] if len(seq) == meta.n_rows else np.empty(0, np.int64))
+        return self._stray(meta, gone)
 
     def _lose_undeleted(self, meta: SegmentMeta, found: Strays) -> None:
         found.aside[meta.id] = "which of its events are deleted cannot be read"
@@ -162,10 +167,14 @@ class StraySearch:
 
     def seq_of(self, meta: SegmentMeta) -> Int64s:
         """Give the numbers of a segment by row; where these cannot be read, all that there may be."""
+        seq = self._read_seq(meta)
+        return np.arange(meta.seq_min, meta.seq_max + 1) if seq is None else seq
+
+    def _read_seq(self, meta: SegmentMeta) -> Int64s | None:
         try:
             return np.asarray(self._open(meta).seq)
         except _UNREADABLE:
-            return np.arange(meta.seq_min, meta.seq_max + 1)
+            return None
 
     def _with_lates(self, meta: SegmentMeta, names: Sequence[str], found: Strays) -> SegmentMeta:
         directory = self.layout.segment(meta.id)
@@ -233,9 +242,10 @@ class StraySearch:
             if not doubled.any():
                 taken.append(one)
                 continue
-            found.aside[one.meta.id] = "its events stand in another segment"
+            found.skipped.add(one.meta.id)
             rest = np.setdiff1d(one.seq[~doubled], one.dead)
             if len(rest):
+                found.aside[one.meta.id] = "its events stand in another segment, but for some"
                 what = f"{len(rest):,} events of a segment that was replaced: they may have been deleted"
                 loss = self._lost(one.meta, len(rest), what)
                 found.losses.append(replace(loss, seqs=ranges_of(rest)))

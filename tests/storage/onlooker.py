@@ -13,30 +13,31 @@ from pathlib import Path
 
 from tests.storage.model import Model, events_in
 from tests.storage.records import decode
-from treering.storage.errors import StoreError
 from treering.storage.ring import Ring
 from treering.storage.snapshot import Snapshot
 
 
 def main(path: Path) -> None:
-    """Look until told to stop."""
-    number, kept, told = 0, None, ""
-    with open_when_there(path) as ring:
-        while not select.select([sys.stdin], [], [], 0)[0]:
+    """Look until told to stop, and then once more."""
+    number, kept, told, is_last = 0, None, "", False
+    with Ring.open(path, "r", decoder=decode) as ring:
+        while True:
             number += 1
             snapshot = ring.snapshot()
             digest = look(snapshot)
             print(json.dumps(digest), flush=True)
-            if kept is not None and number % 3 == 2:
+            if kept is not None and (is_last or number % 3 == 2):
                 assert look(kept) == told
                 kept.close()
                 kept = None
+            if is_last:
+                return
             if kept is None and number % 3 == 0:
                 # Nothing of it was read yet when the others were looked at.
                 kept, told = ring.snapshot(), ""
                 told = look(kept) if number % 2 else digest_when_equal(kept, snapshot, digest)
-            if kept is not snapshot:
-                snapshot.close()
+            snapshot.close()
+            is_last = bool(select.select([sys.stdin], [], [], 0)[0])
 
 
 def digest_when_equal(kept: Snapshot, seen: Snapshot, digest: str) -> str:
@@ -48,16 +49,6 @@ def digest_when_equal(kept: Snapshot, seen: Snapshot, digest: str) -> str:
 def look(snapshot: Snapshot) -> str:
     """Give the digest of all events."""
     return Model(dict(events_in(snapshot))).digest
-
-
-def open_when_there(path: Path) -> Ring:
-    """Open a store that is just being made."""
-    while True:
-        try:
-            return Ring.open(path, "r", decoder=decode)
-        except StoreError as error:
-            if "no treering store there" not in str(error):
-                raise
 
 
 if __name__ == "__main__":

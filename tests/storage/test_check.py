@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import shutil
+import tarfile
 import tempfile
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +16,15 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from obstore.store import MemoryStore
 
+from tests.storage.buckets import ROOT, keys, object_files
 from tests.storage.faults import CHANGES, Fault, FaultyFiles, PowerLoss
+from tests.storage.model import Model, do, draw
+from tests.storage.random_batches import batches
+from tests.storage.random_batches import vectors_of as random_vectors
+from tests.storage.records import MODEL
+from tests.storage.records import decode as decode_numbered
 from tests.storage.whole_store import (
     DAMAGES,
     DERIVED,
@@ -40,13 +50,14 @@ from treering.storage.audit import check_chain
 from treering.storage.catalog import Change, Committer, load
 from treering.storage.check import check_store
 from treering.storage.document import pack, unpack
-from treering.storage.errors import DamageError, StoreError
+from treering.storage.errors import ConfigError, DamageError, StoreError
 from treering.storage.files import OS_FILES, crc32c
 from treering.storage.findings import CheckReport, Finding, Severity
 from treering.storage.layout import Layout
 from treering.storage.meta import StoredFile
 from treering.storage.post_file import write_post
 from treering.storage.repair import repair
+from treering.storage.ring import Ring
 from treering.storage.tree_file import write_tree
 from treering.storage.view import newest_version
 from treering.storage.writer import Writer
@@ -416,3 +427,78 @@ def test_numbers_of_the_store_are_those_of_the_model(base: Path) -> None:
     rows = stored_rows(base)
     assert set(rows) == LIVE and not set(GONE) & set(rows)
     assert all(is_of(seq, row) for seq, row in rows.items())
+
+
+# -- any store ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_store_is_found_whole_at_every_step_of_its_life(tmp_path: Path, seed: int) -> None:
+    dice, expected = random.Random(seed), Model()
+    with Ring.open(tmp_path / "ring", decoder=decode_numbered, flush_bytes=20_000) as ring:
+        for step in range(25):
+            if step == 5 * seed:
+                ring.set_model(MODEL)
+            what = draw(dice, expected)
+            do(ring, what, tmp_path / "backup")
+            expected = expected.after(what)
+            report = ring.check(deep=True)
+            assert not wrong(report), what
+            assert report.events == len(expected.events)
+
+
+@settings(deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_columns_of_any_values_are_found_whole(data: st.DataObject) -> None:
+    with (
+        tempfile.TemporaryDirectory() as place,
+        Ring.open(Path(place) / "r", decoder=decode_numbered) as ring,
+    ):
+        for _ in range(data.draw(st.integers(1, 3))):
+            for batch in data.draw(batches()):
+                with suppress(ConfigError):
+                    ring.append_columns(batch)
+            ring.flush()
+            for segment in ring.unfinished() if data.draw(st.booleans()) else ():
+                table = segment.vectors()
+                fresh = random_vectors(table.key[~table.have], dim=32)
+                ring.add_late(segment.id, vectors=fresh, signals_done=True)
+            if data.draw(st.booleans()):
+                ring.compact()
+        assert not wrong(ring.check(deep=True))
+
+
+def test_a_store_of_format_1_is_found_whole_and_its_damage_named(tmp_path: Path) -> None:
+    with tarfile.open(Path(__file__).parent / "data" / "format-1.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    (path,) = (root.parent for root in tmp_path.rglob("_manifest"))
+    report = look(path, deep=True)
+    assert report.findings == () and report.events > 0
+    for kind, severity in (("hot", "damaged"), ("post", "damaged"), ("patt", "derived")):
+        flip(min(path.glob(f"seg/*/{kind}.arrow")))
+        assert [one.severity for one in wrong(look(path, deep=True)) if f"/{kind}." in one.file] == [severity]
+        flip(min(path.glob(f"seg/*/{kind}.arrow")))
+
+
+def test_a_store_in_a_bucket_is_looked_at_where_it_lies() -> None:
+    memory = MemoryStore()
+    files: Any = object_files(memory)
+    with Ring.open(ROOT, decoder=decode, files=files) as ring:
+        ring.append(records(range(1100)))
+        ring.flush()
+        embed(ring)
+        ring.fold()
+        ring.append(records(range(1100, 1110)))
+        for deep in (False, True):
+            report = ring.check(deep=deep)
+            assert report.is_clean and report.events == 1110
+    for ending in ("hot.arrow", "text.arrow", "patt.arrow"):
+        key = next(key for key in keys(memory) if key.endswith(ending))
+        whole = bytes(memory.get(key).bytes())
+        memory.put(key, whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:])
+        report = check_store(object_files(memory), Layout(ROOT), deep=True)
+        assert [one.file for one in wrong(report)] == [key]
+        memory.delete(key)
+        report = check_store(object_files(memory), Layout(ROOT))
+        assert [(one.file, one.what) for one in wrong(report)] == [(key, "it is missing")]
+        memory.put(key, whole)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import tarfile
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -42,6 +43,9 @@ from tests.storage.whole_store import (
     told_otherwise,
     zero,
 )
+from tests.storage.words import files_with
+from treering.indexer.decode import Decoder
+from treering.query.check import embedded_texts
 from treering.storage.audit import check_chain
 from treering.storage.check import check_store
 from treering.storage.errors import StoreError
@@ -553,7 +557,7 @@ def test_of_any_damage_the_account_is_right(base: Path, before: dict[int, Row], 
         report = salvaged(store)
         torn = {seq for seq in before if seq >= 2450} if "log" in harmed else set()
         after = stored_rows(store)
-        assert not check_store(OS_FILES, Layout(store), deep=True).of(Severity.DAMAGED)
+        assert report.is_clean and check_store(OS_FILES, Layout(store), deep=True).is_clean
         lost = before.keys() - after.keys()
         assert after.keys() <= before.keys()
         assert all(is_of(seq, row) for seq, row in after.items())
@@ -587,3 +591,59 @@ def test_two_salvages_put_aside_in_two_places(store: Path) -> None:
     second = salvaged(store).aside
     assert first != second and first is not None and second is not None
     assert (store / first).is_dir() and (store / second).is_dir()
+
+
+def test_a_segment_whose_directory_is_gone_is_told(store: Path, before: dict[int, Row]) -> None:
+    shutil.rmtree(min(store.glob("seg/22-0-*")))
+    report = salvaged(store)
+    after = check_account(store, report, before)
+    assert before.keys() - after.keys() == set(range(2000, 2400))
+    (loss,) = report.losses
+    assert (loss.n, loss.seqs) == (400, ((2000, 2400),))
+
+
+def test_what_was_erased_is_not_put_aside(store: Path, tmp_path: Path) -> None:
+    path = copy_while_held(store, tmp_path / "copy", lambda ring: delete(ring, range(2000, 2400)))
+    flip(max(path.glob("meta/segments-*.json")))
+    report = salvaged(path)
+    assert report.aside is not None
+    aside = path / report.aside
+    assert not list(aside.glob("seg/*"))
+    assert files_with(path, '"n":2001,') == set()
+
+
+# -- stores of format 1 ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def old_store(tmp_path: Path) -> Path:
+    """A store of format 1: no checksums of blocks, and nothing in its directories that tells of segments."""
+    with tarfile.open(Path(__file__).parent / "data" / "format-1.tar.xz") as archive:
+        archive.extractall(tmp_path / "old", filter="data")
+    (path,) = (root.parent for root in (tmp_path / "old").rglob("_manifest"))
+    return path
+
+
+def old_numbers(path: Path) -> set[int]:
+    with Ring.open(path, "r", decoder=Decoder()) as ring, ring.snapshot() as snapshot:
+        return {seq for part in snapshot.parts for seq in part.seq.tolist()}
+
+
+@pytest.mark.parametrize("kind", ["root", "text", "vec", "post", "hot", "list"])
+def test_a_store_of_format_1_is_salvaged(old_store: Path, kind: str) -> None:
+    before = old_numbers(old_store)
+    patterns = {"root": "_manifest/*.json", "list": "meta/segments-*.json"}
+    flip(min(old_store.glob(patterns.get(kind, f"seg/*/{kind}.arrow"))))
+    report = salvage(OS_FILES, Layout(old_store), Decoder(), embedded_texts)
+    assert report.is_clean
+    after = old_numbers(old_store)
+    assert after <= before
+    if kind in ("root", "text", "vec", "post"):
+        assert after == before
+    if kind == "hot":
+        assert len(before - after) == told(report.losses, "events") > 0
+    if kind == "list":
+        # Nothing tells what the directories hold: they are put aside.
+        assert report.aside is not None
+        assert len(list((old_store / report.aside / "seg").iterdir())) == 2
+        assert [loss.n for loss in report.losses if loss.kind == "events"] == [None, None]
