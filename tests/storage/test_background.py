@@ -93,7 +93,8 @@ def test_a_flush_by_a_full_log_wakes_it_too(path: Path) -> None:
         for n in range(9):
             ring.append(raw_batch([n]))
         ring.settle()
-        assert len(metas(ring)) < 4
+        # Fewer than FAN_IN of under 4 rows, and what is left makes one or two of 4 and more.
+        assert len(metas(ring)) <= FAN_IN
         assert stored_numbers(ring) == list(range(9))
 
 

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
-from tests.storage.buckets import ROOT, keys, object_files
+from tests.storage.buckets import ROOT, object_files
 from tests.storage.faults import CHANGES, Fault, FaultyFiles, PowerLoss
 from tests.storage.model import Model, do, draw
 from tests.storage.random_batches import batches
@@ -492,8 +492,10 @@ def test_a_store_in_a_bucket_is_looked_at_where_it_lies() -> None:
         for deep in (False, True):
             report = ring.check(deep=deep)
             assert report.is_clean and report.events == 1110
+        with ring.snapshot() as snapshot:
+            [name] = [part.id for part in snapshot.parts if part.is_stored]
     for ending in ("hot.arrow", "text.arrow", "patt.arrow"):
-        key = next(key for key in keys(memory) if key.endswith(ending))
+        key = f"seg/{name}/{ending}"
         whole = bytes(memory.get(key).bytes())
         memory.put(key, whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:])
         report = check_store(object_files(memory), Layout(ROOT), deep=True)
