@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 TORCH  ?= torch==2.13.0
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n auto --dist worksteal
 BENCH_ARGS  ?=
 BIN    := $(VENV)/bin
 
