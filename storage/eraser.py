@@ -5,8 +5,7 @@ segments that go whole are no longer named, others get a deletion file, reject f
 audit record stands in the same version. From here on nobody sees what is gone. 4. Segments with a deletion are
 rewritten without it: texts, dictionaries, vectors that nothing uses any more, postings, trees, statistics.
 5. Old files go as soon as no reader holds an older version. After a crash between 3 and 4 the deletions are
-honoured, and opening the store to write, the next erasure or the next fold goes on with 4. A segment that is
-rewritten or dropped takes its references to blobs with it.
+honoured, and opening the store to write, the next erasure or the next fold goes on with 4.
 """
 
 from __future__ import annotations

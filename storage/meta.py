@@ -197,7 +197,6 @@ class SegmentMeta:
     signals_pending: whether signals that need vectors are still to come. generation: how often its rows
     were folded; 0 is young: one slice in (ts, seq) order, no shard. deleted: what of n_rows is gone.
     partitions: the values of each partition column, ascending; None: too many to list, absent: not known.
-    n_blobs: distinct payloads of its records that lie below `blobs/`.
     """
 
     id: str
@@ -217,7 +216,6 @@ class SegmentMeta:
     generation: int = 0
     deleted: Deletion | None = None
     partitions: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
-    n_blobs: int = 0
 
     @property
     def n_live(self) -> int:
@@ -275,7 +273,6 @@ class SegmentMeta:
             "generation": self.generation,
             "deleted": self.deleted.to_json() if self.deleted else None,
             "partitions": {n: None if v is None else list(v) for n, v in self.partitions.items()},
-            "n_blobs": self.n_blobs,
         }
 
     @classmethod
@@ -300,14 +297,13 @@ class SegmentMeta:
             generation=obj["generation"],
             deleted=Deletion.from_json(obj["deleted"]) if obj["deleted"] else None,
             partitions={n: None if v is None else tuple(v) for n, v in obj["partitions"].items()},
-            n_blobs=obj["n_blobs"],
         )
 
 
 _MEMBERS = frozenset(
     (
         *("id", "level", "cell", "n_rows", "t", "seq", "fields", "slices", "files", "pending"),
-        *("signals_pending", "late", "generation", "deleted", "partitions", "n_blobs"),
+        *("signals_pending", "late", "generation", "deleted", "partitions"),
     )
 )
 

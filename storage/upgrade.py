@@ -30,8 +30,7 @@ def _root_to_2(body: Json) -> Json:
 
 
 def _segments_to_2(body: Json) -> Json:
-    added = {"partitions": {}, "n_blobs": 0}
-    entries = {key: {**entry, **added} for key, entry in body["entries"].items()}
+    entries = {key: {**entry, "partitions": {}} for key, entry in body["entries"].items()}
     return {"names": [], "entries": entries}
 
 

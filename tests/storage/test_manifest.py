@@ -252,9 +252,7 @@ def test_a_segment_with_a_member_that_this_version_does_not_know_is_refused(
 
 def test_a_segment_with_deleted_events_comes_back_as_it_was() -> None:
     gone = Deletion(StoredFile("del-0000.arrow", 70, 6), 3, 2)
-    known = replace(
-        meta(3), deleted=gone, partitions={"tenant_id": ("a", "b"), "intent_tag": None}, n_blobs=4
-    )
+    known = replace(meta(3), deleted=gone, partitions={"tenant_id": ("a", "b"), "intent_tag": None})
     assert SegmentMeta.from_json(json.loads(json.dumps(known.to_json()))) == known
     assert known.n_live == known.n_rows - 3
     obj = known.to_json()
