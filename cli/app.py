@@ -38,10 +38,15 @@ class App:
 
     def open(self, mode: Literal["r", "rw"]) -> Store:
         """Open the store; `rw` makes it when it is not there."""
-        from treering.query.store import open_store
+        from treering.query.opening import open_store
 
         settings = self.settings()
         return open_store(settings["store"].value, mode, model=settings["model"].value, wait_s=self.wait_s)
+
+    def open_present(self) -> Store:
+        """Open a store to change what it holds; one that is misspelt is not made for that."""
+        self.open("r").close()
+        return self.open("rw")
 
     def wants_color(self, stream: TextIO) -> bool:
         """Whether text on `stream` is coloured."""

@@ -10,7 +10,8 @@ from treering.query.cells import dumps, visible
 
 from .app import App, is_terminal, pass_app
 from .exits import Exit
-from .options import CONTEXT, Verb, common_options
+from .options import CONTEXT, Verb, common_options, json_option
+from .wording import moment, plural
 
 
 @click.command(
@@ -22,19 +23,18 @@ from .options import CONTEXT, Verb, common_options
         "treering audit --head 5e0c1f...",
     ],
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a record [default in a pipe].")
+@json_option("one JSON object a record [default in a pipe]")
 @click.option("--verify", is_flag=True, help="Check the chain of hashes, and print its head.")
 @click.option("--head", metavar="HASH", help="Check that HASH, which you kept, is in the chain.")
 @common_options
 @pass_app
 def audit(app: App, /, as_json: bool, verify: bool, head: str | None) -> int:
-    """List what was deleted, expired, moved to another model or repaired, and by what words.
+    """List what was done to the store by hand, and by what words.
 
-    Each record has the hash of the one before it, so that nobody can alter or remove one without making all
-    later ones anew. Keep the head elsewhere to notice that too.
+    Deletions, expiries, moves to another model, repairs. Each record has the hash of the one before it,
+    so that nobody can alter or remove one without making all later ones anew. Keep the head elsewhere to
+    notice that too.
     """
-    from .look import moment
-
     with app.open("r") as store:
         records = store.audit(verify=verify, head=head)
     for record in records:
@@ -44,5 +44,5 @@ def audit(app: App, /, as_json: bool, verify: bool, head: str | None) -> int:
             click.echo(visible(f"{moment(record.time_ns)}  {record.action}  {dumps(dict(record.details))}"))
     if verify or head is not None:
         last = records[-1].hash if records else "none yet"
-        app.note(f"{len(records):,} records, each follows from the one before it; head {last}")
+        app.note(f"{plural(len(records), 'record')}, each follows from the one before it; head {last}")
     return Exit.DONE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,21 +10,18 @@ import click
 
 from treering.query.cells import dumps, visible
 
-from .app import App, is_terminal, pass_app
+from .app import App, pass_app
+from .confirm import confirm
 from .exits import Exit
-from .options import CONTEXT, Verb, common_options
+from .options import CONTEXT, WRITER, Verb, common_options, json_option, waits_for
 from .progress import progress_bar
+from .wording import plural, span
 
 if TYPE_CHECKING:
     from treering.storage.findings import CheckReport, Finding, Loss
 
 SHOWN = 20
 """Findings of one severity that are shown; `--json` has all."""
-
-
-def _keep_wait(ctx: click.Context, param: click.Parameter, value: float) -> float:
-    ctx.ensure_object(App).wait_s = value
-    return value
 
 
 @click.command(
@@ -42,21 +38,11 @@ def _keep_wait(ctx: click.Context, param: click.Parameter, value: float) -> floa
 @click.option("--repair", is_flag=True, help="Mend what can be mended without losing anything.")
 @click.option("--salvage", is_flag=True, help="Bring a damaged store back with what is left of it.")
 @click.option("--yes", "is_sure", is_flag=True, help="Do not ask before a salvage.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON object.")
-@click.option(
-    "--wait",
-    "wait_s",
-    type=click.FloatRange(min=0),
-    default=0.0,
-    metavar="SECONDS",
-    callback=_keep_wait,
-    help="Wait for another process that writes to the store.",
-)
+@json_option("the report as one JSON object")
+@waits_for(f"{WRITER}, before a repair or a salvage")
 @common_options
 @pass_app
-def check(
-    app: App, /, *, deep: bool, repair: bool, salvage: bool, is_sure: bool, as_json: bool, wait_s: float
-) -> int:
+def check(app: App, /, *, deep: bool, repair: bool, salvage: bool, is_sure: bool, as_json: bool) -> int:
     """Look at every file of the store, and name all that is wrong.
 
     It stops at nothing and changes nothing, and others read and write meanwhile. Exit code 0: all is right, 4:
@@ -66,13 +52,14 @@ def check(
     if repair and salvage:
         raise click.UsageError("--repair and --salvage: choose one; a salvage mends what it can as well")
     if salvage and not is_sure:
-        _check_sure(app)
-    report = _run(app, deep=deep, repair=repair, salvage=salvage, wait_s=wait_s)
-    if as_json:
-        click.echo(dumps(report.to_json()))
-    else:
-        for line in report_lines(report):
-            click.echo(visible(line))
+        confirm(
+            lambda: map(visible, report_lines(_run(app, deep=True))),
+            "Keep what can be read, and put aside what is damaged?",
+            instead="look first with `treering check --deep`",
+        )
+    report = _run(app, deep=deep, repair=repair, salvage=salvage)
+    for line in [dumps(report.to_json())] if as_json else map(visible, report_lines(report)):
+        click.echo(line)
     return Exit.DONE if report.is_clean else Exit.FAILED
 
 
@@ -80,19 +67,7 @@ def _run(app: App, /, **given: Any) -> CheckReport:
     from treering.query.check import check as check_store
 
     with progress_bar(app) as progress:
-        return check_store(app.setting("store"), **given, progress=progress)
-
-
-def _check_sure(app: App, /) -> None:
-    """Say what is damaged, and ask. Nobody is asked in a pipe: that is refused."""
-    if not is_terminal(sys.stdin):
-        raise click.UsageError(
-            "nobody is there to ask: say --yes, or look first with `treering check --deep`"
-        )
-    report = _run(app, deep=True)
-    for line in report_lines(report):
-        click.echo(visible(line), err=True)
-    click.confirm("Keep what can be read, and put aside what is damaged?", abort=True, err=True)
+        return check_store(app.setting("store"), **given, wait_s=app.wait_s, progress=progress)
 
 
 def report_lines(report: CheckReport) -> Iterator[str]:
@@ -116,7 +91,7 @@ def report_lines(report: CheckReport) -> Iterator[str]:
 
 def _by_severity(report: CheckReport) -> list[tuple[str, Sequence[Finding]]]:
     names = list(dict.fromkeys(str(finding.severity) for finding in report.findings))
-    order = ["note", "leftover", "derived", "damaged"]
+    order = ["note", "leftover", "unfinished", "derived", "damaged"]
     return [
         (name, [one for one in report.findings if one.severity == name]) for name in order if name in names
     ]
@@ -125,15 +100,15 @@ def _by_severity(report: CheckReport) -> list[tuple[str, Sequence[Finding]]]:
 def _what(finding: Finding) -> str:
     if not finding.n_rows:
         return finding.what
-    span = "" if finding.t_min is None else f" from {_moment(finding.t_min)} to {_moment(finding.t_max)}"
-    return f"{finding.what}; {finding.n_rows:,} events{span} out of reach"
+    when = "" if finding.t_min is None or finding.t_max is None else f" {span(finding.t_min, finding.t_max)}"
+    return f"{finding.what}; {plural(finding.n_rows, 'event')}{when} out of reach"
 
 
 def _loss(loss: Loss) -> str:
     seqs = ", ".join(f"[{first}, {end})" for first, end in loss.seqs[:3])
     more = f" and {len(loss.seqs) - 3:,} ranges more" if len(loss.seqs) > 3 else ""
-    span = f", sequence numbers in {seqs}{more}" if seqs else ""
-    return f"{loss.file}: {loss.what}{span}"
+    numbers = f", sequence numbers in {seqs}{more}" if seqs else ""
+    return f"{loss.file}: {loss.what}{numbers}"
 
 
 def _state(report: CheckReport) -> str:
@@ -141,18 +116,10 @@ def _state(report: CheckReport) -> str:
     wrong = [f"{counts[name]:,} {name}" for name in ("damaged", "derived") if counts[name]]
     depth = "every byte" if report.is_deep else "sizes and ends"
     state = ", ".join(wrong) if wrong else "all is right"
-    reach = f", {report.n_unreachable:,} events out of reach" if report.n_unreachable else ""
+    if counts["unfinished"]:
+        state += f", an erasure is not finished in {plural(counts['unfinished'], 'segment')}"
+    reach = f", {plural(report.n_unreachable, 'event')} out of reach" if report.n_unreachable else ""
     return (
-        f"{_plural(report.events, 'event')} in {_plural(report.segments, 'segment')}, "
-        f"{_plural(report.files, 'file')}, version {report.version:,} ({depth}): {state}{reach}"
+        f"{plural(report.events, 'event')} in {plural(report.segments, 'segment')}, "
+        f"{plural(report.files, 'file')}, version {report.version:,} ({depth}): {state}{reach}"
     )
-
-
-def _plural(n: int, word: str) -> str:
-    return f"{n:,} {word}{'' if n == 1 else 's'}"
-
-
-def _moment(ns: int | None) -> str:
-    from .look import moment
-
-    return "" if ns is None else moment(ns)

@@ -11,7 +11,8 @@ from treering.query.cells import dumps
 
 from .app import App, pass_app
 from .exits import Exit
-from .options import CONTEXT, Verb, common_options
+from .options import CONTEXT, WRITER_AND_READERS, Verb, common_options, json_option, waits_for
+from .wording import held_line
 
 if TYPE_CHECKING:
     from treering.storage.compactor import CompactReport
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     context_settings=CONTEXT,
     examples=["treering compact", "treering embed && treering compact"],
 )
-@click.option("--json", "as_json", is_flag=True, help="Print what was done as one JSON object.")
+@json_option("what was done as one JSON object")
+@waits_for(WRITER_AND_READERS)
 @common_options
 @pass_app
 def compact(app: App, /, as_json: bool) -> int:
@@ -31,8 +33,8 @@ def compact(app: App, /, as_json: bool) -> int:
     A writer compacts by itself as far as that pays; this joins the rest, whatever it costs. Segments that
     wait for vectors are joined with each other only: `treering embed` first.
     """
-    with app.open("rw") as store:
-        report = store.compact()
+    with app.open_present() as store:
+        report = store.compact(wait_s=app.wait_s)
     if as_json:
         click.echo(dumps(asdict(report) | {"seconds": round(report.seconds, 3)}))
     else:
@@ -42,6 +44,8 @@ def compact(app: App, /, as_json: bool) -> int:
             f"segments that wait for vectors: {report.waiting:,}, joined with no finished one; "
             "run `treering embed`, then compact again"
         )
+    if report.held:
+        app.note(held_line(report.held))
     return Exit.DONE
 
 

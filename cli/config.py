@@ -8,17 +8,22 @@ from treering.query.answer import of_rows
 
 from .app import App, pass_app
 from .exits import Exit
-from .options import CONTEXT, common_options, output_options
+from .options import CONTEXT, Verb, VerbGroup, common_options, output_options
 from .output import Target, put
 from .settings import KEYS
 
+EXAMPLES = (
+    "treering config show",
+    "treering -s logs config show --format jsonl | jq -r 'select(.from != \"default\").name'",
+)
 
-@click.group(context_settings=CONTEXT)
+
+@click.group(cls=VerbGroup, context_settings=CONTEXT, examples=EXAMPLES[:1])
 def config() -> None:
     """Look at the settings."""
 
 
-@config.command(context_settings=CONTEXT)
+@config.command(cls=Verb, context_settings=CONTEXT, examples=EXAMPLES)
 @output_options
 @common_options
 @pass_app

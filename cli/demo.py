@@ -38,8 +38,10 @@ SHOWN_ROWS = 5
     examples=["treering demo", "treering demo --keep demo && ls demo/logs"],
 )
 @click.option("--keep", metavar="DIR", help="Leave logs and store in DIR, a new or empty directory.")
-@click.option("--seed", default=7, show_default=True, help="Seed of the made-up traffic.")
-@click.option("--requests", "n_requests", default=2400, show_default=True, help="Number of requests.")
+@click.option("--seed", metavar="N", default=7, show_default=True, help="Seed of the made-up traffic.")
+@click.option(
+    "--requests", "n_requests", metavar="N", default=2400, show_default=True, help="Number of requests."
+)
 @common_options
 @pass_app
 def demo(app: App, /, keep: str | None, seed: int, n_requests: int) -> int:
@@ -49,7 +51,7 @@ def demo(app: App, /, keep: str | None, seed: int, n_requests: int) -> int:
     and the exit code is 1 when one is wrong.
     """
     from treering.indexer.demo_traffic import generate
-    from treering.query.store import open_store
+    from treering.query.opening import open_store
 
     traffic = generate(seed, n_requests, n_server_lines=6000)
     with _place(keep) as directory, open_store(directory / "store", model=app.setting("model")) as store:

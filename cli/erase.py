@@ -2,55 +2,47 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from treering.query.cells import dumps, visible
+from treering.query.cells import dumps
 
-from .app import App, is_terminal, pass_app
+from .app import App, pass_app
+from .confirm import confirm
 from .exits import Exit
-from .options import CONTEXT, Verb, common_options, params, query_options
+from .options import (
+    CONTEXT,
+    WRITER_AND_READERS,
+    Verb,
+    common_options,
+    json_option,
+    params,
+    query_options,
+    together,
+    waits_for,
+)
 from .progress import progress_bar
+from .receipt import preview_lines, receipt_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from treering.query.receipts import Receipt
     from treering.query.store import Store
 
     Erase = Callable[..., Receipt]
+    """Erases in a store, or with `dry_run=True` says what would go."""
 
-_EXAMPLE_CHARACTERS = 200
-
-
-def _keep_wait(ctx: click.Context, param: click.Parameter, value: float) -> float:
-    ctx.ensure_object(App).wait_s = value
-    return value
-
-
-def erase_options(command: Any) -> Any:
-    """Add the options of both verbs."""
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print the receipt as one JSON object."),
-        click.option(
-            "--no-embed", is_flag=True, help="Leave vectors that are to be made again to `treering embed`."
-        ),
-        click.option(
-            "--wait",
-            "wait_s",
-            type=click.FloatRange(min=0),
-            default=0.0,
-            metavar="SECONDS",
-            callback=_keep_wait,
-            help="Wait for another process that writes, and for readers that still hold old files.",
-        ),
-        click.option("--yes", "is_sure", is_flag=True, help="Do not ask."),
-        click.option("--dry-run", is_flag=True, help="Only say what would go."),
-    ):
-        command = option(command)
-    return command
+erase_options = together(
+    json_option("the receipt as one JSON object"),
+    click.option(
+        "--no-embed", is_flag=True, help="Leave vectors that are to be made again to `treering embed`."
+    ),
+    waits_for(WRITER_AND_READERS),
+    click.option("--yes", "is_sure", is_flag=True, help="Do not ask."),
+    click.option("--dry-run", is_flag=True, help="Only say what would go."),
+)
+"""What both verbs take."""
 
 
 @click.command(
@@ -68,34 +60,16 @@ def erase_options(command: Any) -> Any:
 @common_options
 @pass_app
 def delete(
-    app: App,
-    /,
-    text: str,
-    now: str | None,
-    pairs: list[tuple[str, str]],
-    *,
-    dry_run: bool,
-    is_sure: bool,
-    as_json: bool,
-    no_embed: bool,
-    wait_s: float,
+    app: App, /, text: str, now: str | None, pairs: list[tuple[str, str]], *, is_sure: bool, **how: bool
 ) -> int:
-    """Erase the events that match a condition, and the rejected records.
+    """Erase the events and rejected records that match a condition.
 
     Nobody sees them from then on; then their bytes go out of every file of the store: texts, dictionaries,
     vectors that were made of them. The act is kept in `treering audit`, with DSL as it stands here: give what
     must not stay as --param.
     """
     given: dict[str, Any] = {"params": params(pairs), "now": now}
-
-    def erase(store: Store, **more: Any) -> Receipt:
-        return store.delete(text, **given, **more)
-
-    if dry_run or not is_sure:
-        _check_sure(app, dry_run=dry_run, erase=erase, as_json=as_json)
-    if dry_run:
-        return Exit.DONE
-    return _erase(app, erase, wait_s=wait_s, as_json=as_json, no_embed=no_embed)
+    return _erase(app, lambda store, **more: store.delete(text, **given, **more), asks=not is_sure, **how)
 
 
 @click.command(
@@ -123,50 +97,35 @@ def expire(
     now: str | None,
     pairs: list[tuple[str, str]],
     *,
-    dry_run: bool,
     is_sure: bool,
-    as_json: bool,
-    no_embed: bool,
-    wait_s: float,
+    **how: bool,
 ) -> int:
-    """Erase what is older than DURATION, or the oldest beyond SIZE, or what matches a condition.
+    """Erase what is old, or beyond a size, or matches a condition.
 
     Made for a schedule: with --older-than and --max-bytes it does not ask. Events dated in the future never
     expire by age.
     """
     given: dict[str, Any] = {"older_than": older_than, "max_bytes": max_bytes, "query": text}
     given |= {"params": params(pairs), "now": now}
+    is_by_rule = text is None
+    return _erase(
+        app, lambda store, **more: store.expire(**given, **more), asks=not (is_sure or is_by_rule), **how
+    )
 
-    def erase(store: Store, **more: Any) -> Receipt:
-        return store.expire(**given, **more)
 
-    if dry_run or (text is not None and not is_sure):
-        _check_sure(app, dry_run=dry_run, erase=erase, as_json=as_json)
+def _erase(app: App, /, erase: Erase, *, asks: bool, dry_run: bool, as_json: bool, no_embed: bool) -> int:
+    """Erase, or say what would go, or do the one after the other for who has to be sure."""
     if dry_run:
+        _preview(app, erase, as_json=as_json)
         return Exit.DONE
-    return _erase(app, erase, wait_s=wait_s, as_json=as_json, no_embed=no_embed)
-
-
-def _check_sure(app: App, /, *, dry_run: bool, erase: Erase, as_json: bool) -> None:
-    """Say what would go, and unless that is all, ask. Nobody is asked in a pipe: that is refused."""
-    if not dry_run and not is_terminal(sys.stdin):
-        raise click.UsageError("nobody is there to ask: say --yes, or --dry-run to see what would go")
-    with app.open("r") as store:
-        receipt = erase(store, dry_run=True)
-    if dry_run and as_json:
-        click.echo(dumps(receipt.to_json()))
-        return
-    for line in preview_lines(receipt):
-        click.echo(line, err=not dry_run)
-    if not dry_run:
-        click.confirm("Erase them for good?", abort=True, err=True)
-
-
-def _erase(app: App, /, erase: Erase, *, wait_s: float, as_json: bool, no_embed: bool) -> int:
-    # To write, a store is made where there is none; one that is misspelt has nothing to erase.
-    app.open("r").close()
-    with app.open("rw") as store, progress_bar(app) as progress:
-        receipt = erase(store, wait_s=wait_s)
+    if asks:
+        confirm(
+            lambda: preview_lines(_would_go(app, erase)),
+            "Erase them for good?",
+            instead="--dry-run to see what would go",
+        )
+    with app.open_present() as store, progress_bar(app) as progress:
+        receipt = erase(store, wait_s=app.wait_s)
         if as_json:
             click.echo(dumps(receipt.to_json()))
         for line in receipt_lines(receipt):
@@ -174,6 +133,17 @@ def _erase(app: App, /, erase: Erase, *, wait_s: float, as_json: bool, no_embed:
         if receipt.vectors and not no_embed:
             _embed(app, store, progress)
     return Exit.FAILED if receipt.damaged else Exit.DONE
+
+
+def _would_go(app: App, /, erase: Erase) -> Receipt:
+    with app.open("r") as store:
+        return erase(store, dry_run=True)
+
+
+def _preview(app: App, /, erase: Erase, *, as_json: bool) -> None:
+    receipt = _would_go(app, erase)
+    for line in [dumps(receipt.to_json())] if as_json else preview_lines(receipt):
+        click.echo(line)
 
 
 def _embed(app: App, /, store: Store, progress: Any) -> None:
@@ -184,52 +154,3 @@ def _embed(app: App, /, store: Store, progress: Any) -> None:
     except ModelError as error:
         # What was asked for is done.
         app.note(f"warning: vectors wait for `treering embed`: {error}")
-
-
-def preview_lines(receipt: Receipt) -> list[str]:
-    """Give what a dry run says."""
-    lines = [_counted(receipt, "would go")]
-    lines += [f"from {_moment(receipt.first_ns)} to {_moment(receipt.last_ns)}"] if receipt.events else []
-    for example in receipt.examples:
-        text = visible(dumps(example))
-        lines.append(f"  {text[:_EXAMPLE_CHARACTERS]}{'…' if len(text) > _EXAMPLE_CHARACTERS else ''}")
-    return lines + _hints(receipt)
-
-
-def receipt_lines(receipt: Receipt) -> list[str]:
-    """Give what stands at the end of an erasure."""
-    lines = [_counted(receipt, "gone"), *_hints(receipt)]
-    if receipt.vectors:
-        lines.append(f"to be made again of what is left: {_plural(receipt.vectors, 'vector')}")
-    lines += [f"error: {visible(text)}" for text in receipt.damaged]
-    if receipt.waiting:
-        lines.append(
-            f"readers still hold {_plural(receipt.waiting, 'old file')}, to go when they are done "
-            "(--wait SECONDS waits for that)"
-        )
-    if receipt.id:
-        erased = "erased from every file" if receipt.erased else "not erased from every file yet"
-        lines.append(f"receipt {receipt.id}, version {receipt.version}: {erased}")
-    return lines
-
-
-def _counted(receipt: Receipt, verb: str) -> str:
-    what = [_plural(receipt.events, "event")]
-    what += [_plural(receipt.rejects, "rejected record")] if receipt.rejects else []
-    n_segments = receipt.segments_dropped + len(receipt.rewritten)
-    return f"{' and '.join(what)} in {_plural(n_segments, 'segment')} {verb}"
-
-
-def _plural(n: int, word: str) -> str:
-    return f"{n:,} {word}{'' if n == 1 else 's'}"
-
-
-def _hints(receipt: Receipt) -> list[str]:
-    undated = f"{_plural(receipt.undated, 'file')} of rejects kept: nobody knows when they were written"
-    return [f"hint: {hint}" for hint in receipt.hints] + ([undated] if receipt.undated else [])
-
-
-def _moment(ns: int | None) -> str:
-    from .look import moment
-
-    return "" if ns is None else moment(ns)

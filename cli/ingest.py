@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from treering.query.cells import dumps, visible
+from treering.storage.errors import TreeringError
 
 from .app import App, pass_app
 from .exits import Exit
-from .options import CONTEXT, Verb, common_options, read_options, wait_option
+from .options import CONTEXT, WRITER, Verb, common_options, json_option, read_options, waits_for
 from .progress import progress_bar
+from .wording import embedded_line
 
 if TYPE_CHECKING:
-    from treering.query.store import IngestSummary
+    from treering.query.intake import IngestSummary
     from treering.storage.rejects import Reject
 
 SHOWN_REJECTS = 10
@@ -36,8 +38,8 @@ SHOWN_REJECTS = 10
 @click.option("--tz", "input_tz", metavar="ZONE", help="Zone of times that name none [default: UTC].")
 @click.option("--again", is_flag=True, help="Take in what this store has taken in before.")
 @click.option("--no-embed", is_flag=True, help="Leave the vectors to a later `treering embed`.")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
-@wait_option
+@json_option("the summary as one JSON object")
+@waits_for(WRITER)
 @common_options
 @pass_app
 def ingest(
@@ -48,12 +50,17 @@ def ingest(
     Files, folders, globs, .gz .zst .bz2, or - for stdin; the format is detected. What the store took in
     before is recognised and not taken in again.
     """
-    with app.open("rw") as store, progress_bar(app) as progress:
-        summary = store.ingest(
-            *files, again=again, embed=not no_embed, progress=progress, **reading(app, **options)
-        )
-        if no_embed:
-            store.settle()
+    summary: IngestSummary | None = None
+    try:
+        with app.open("rw") as store, progress_bar(app) as progress:
+            summary = store.ingest(
+                *files, again=again, embed=not no_embed, progress=progress, **reading(app, **options)
+            )
+            if no_embed:
+                store.settle()
+    except TreeringError as error:
+        _report_failure(app, summary or error.done, error, as_json=as_json)
+        raise
     if as_json:
         click.echo(dumps(summary_object(summary)))
     _report(app, summary)
@@ -117,6 +124,21 @@ def _report(app: App, /, summary: IngestSummary) -> None:
     app.note(summary_line(summary))
 
 
+def _report_failure(app: App, /, done: object, error: TreeringError, *, as_json: bool) -> None:
+    """Say what was taken in before a load failed: that is in the store, and is not to be loaded again."""
+    from treering.query.intake import IngestSummary
+
+    if not isinstance(done, IngestSummary):
+        return
+    if as_json:
+        click.echo(dumps({**summary_object(done), "pending": None, "failed": str(error)}))
+    if done.accepted or done.rejected:
+        report_faults(app, done)
+        app.note(
+            f"accepted {done.accepted:,}, rejected {done.rejected:,} before it failed; these are in the store"
+        )
+
+
 def report_faults(app: App, /, summary: IngestSummary) -> None:
     """Say what was guessed, and name the first records that were rejected."""
     for warning, sources in _grouped(summary.warnings).items():
@@ -158,8 +180,8 @@ def summary_line(summary: IngestSummary) -> str:
         "treering ingest --no-embed big.jsonl && treering embed",
     ],
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
-@wait_option
+@json_option("the summary as one JSON object")
+@waits_for(WRITER)
 @common_options
 @pass_app
 def embed(app: App, /, as_json: bool) -> int:
@@ -167,10 +189,12 @@ def embed(app: App, /, as_json: bool) -> int:
 
     Then the signals that need vectors are computed and finished segments are put in order.
     """
-    with app.open("rw") as store, progress_bar(app) as progress:
+    with app.open_present() as store, progress_bar(app) as progress:
         report = store.embed(progress=progress)
     if as_json:
-        click.echo(dumps({"texts": report.texts, "rows": report.rows, "seconds": round(report.seconds, 3)}))
-    rate = f" ({report.texts / report.seconds:,.0f} texts/s)" if report.texts and report.seconds else ""
-    app.note(f"embedded {report.texts:,} texts for {report.rows:,} events in {report.seconds:.1f} s{rate}")
-    return Exit.DONE
+        told = {"texts": report.texts, "rows": report.rows, "seconds": round(report.seconds, 3)}
+        click.echo(dumps({**told, "damaged": [str(damage) for damage in report.damaged]}))
+    app.note(embedded_line(report))
+    for damage in report.damaged:
+        click.echo(f"error: {visible(str(damage))}", err=True)
+    return Exit.FAILED if report.damaged else Exit.DONE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +14,9 @@ from treering.query.cells import cell, dumps
 from .app import App, is_terminal, pass_app
 from .exits import Exit
 from .ingest import reject_object
-from .options import CONTEXT, Verb, common_options, output_options
+from .options import CONTEXT, Verb, common_options, json_option, output_options
 from .output import Target, put
+from .wording import moment
 
 
 @click.command(
@@ -69,7 +71,7 @@ def _keep_all(app: App) -> None:
 
 
 @click.command(cls=Verb, context_settings=CONTEXT, examples=["treering stats", "treering stats | jq .shards"])
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object [default in a pipe].")
+@json_option("one JSON object [default in a pipe]")
 @common_options
 @pass_app
 def stats(app: App, /, as_json: bool) -> int:
@@ -77,8 +79,6 @@ def stats(app: App, /, as_json: bool) -> int:
 
     Rows, segments, shards and their balance, time range, bytes by file kind, what waits, the model.
     """
-    import sys
-
     with app.open("r") as store:
         facts = store.stats()
     if as_json or not is_terminal(sys.stdout):
@@ -107,11 +107,3 @@ def _inline(one: Any) -> str:
     if not isinstance(one, dict):
         return cell(one)
     return "  ".join(f"{name} {cell(value) or 'none'}" for name, value in one.items())
-
-
-def moment(ns: int) -> str:
-    """Give int64 nanoseconds since 1970 UTC as RFC 3339 in UTC."""
-    from datetime import UTC, datetime
-
-    seconds, fraction = divmod(ns, 10**9)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"

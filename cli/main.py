@@ -15,7 +15,7 @@ import treering
 
 from .app import App
 from .exits import Exit, exit_of
-from .options import CONTEXT, Verb, common_options
+from .options import CONTEXT, VerbGroup, common_options
 
 VERBS = {
     "ingest": "ingest:ingest",
@@ -50,7 +50,7 @@ EXAMPLES = (
 """What a newcomer tries first."""
 
 
-class Verbs(Verb, click.Group):
+class Verbs(VerbGroup):
     """The group of verbs, each loaded on demand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -176,9 +176,12 @@ def _silence_stdout() -> None:
 def _message(error: Exception) -> str:
     from treering.storage.advice import explained
     from treering.storage.errors import TreeringError
+    from treering.storage.shortage import ADVICE, is_shortage
 
     if isinstance(error, TreeringError):
         return str(error)
+    if is_shortage(error):
+        return f"memory ran out: {ADVICE}"
     if isinstance(error, OSError):
         place = "" if error.filename else "output: " if error.errno == errno.ENOSPC else ""
         return f"{place}{explained(error)}"

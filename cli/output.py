@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from treering.query.answer import Answer, Row
+from treering.query.new_file import new_file
 from treering.query.writers import BINARY, ENDINGS, WRITERS
 from treering.storage.errors import ConfigError, InputError
 
@@ -36,8 +36,9 @@ def put(app: App, answer: Answer, target: Target) -> None:
     shown = answer if limit is None else _cut(answer, limit)
     format = chosen_format(app, target)
     if target.path not in (None, "-"):
-        with _new_file(str(target.path)) as file:
-            WRITERS[format](shown, file)
+        path = str(target.path)
+        with new_file(path) as file, _packed(file, PACKINGS.get(Path(path).suffix.lower())) as packed:
+            WRITERS[format](shown, packed)
     elif format == "table":
         _draw(app, shown)
     else:
@@ -58,7 +59,9 @@ def chosen_format(app: App, target: Target) -> str:
     if target.path not in (None, "-"):
         format = target.format or _format_of(str(target.path))
         if format == "table":
-            raise ConfigError("a table is for a screen: choose one of " + ", ".join(WRITERS))
+            raise ConfigError(
+                f"{target.path}: a table is for a screen; --format takes one of {', '.join(WRITERS)}"
+            )
         return format
     setting = target.format or app.setting("format")
     return str(setting or ("table" if is_terminal(sys.stdout) else "jsonl"))
@@ -96,7 +99,7 @@ def _draw(app: App, answer: Answer) -> None:
     from .table import draw_table
 
     if sys.stdout is None:
-        raise InputError("stdout is closed")
+        raise InputError("stdout is closed: open it, or write with -o FILE")
     if not answer.n_rows:
         app.note("no rows")
         return
@@ -116,34 +119,13 @@ def _hidden_note(hidden: Sequence[str]) -> str:
 
 def _write_stdout(write: Callable[[Answer, IO[bytes]], None], format: str, answer: Answer) -> None:
     if sys.stdout is None:
-        raise InputError("stdout is closed")
+        raise InputError("stdout is closed: open it, or write with -o FILE")
     if format in BINARY and is_terminal(sys.stdout):
         raise ConfigError(
             f"{format} is binary and stdout is a terminal: write it with -o FILE or into a pipe"
         )
     write(answer, sys.stdout.buffer)
     sys.stdout.flush()
-
-
-@contextmanager
-def _new_file(path: str) -> Iterator[IO[bytes]]:
-    """Open a file that stands under its name only once it is whole."""
-    place = Path(path)
-    if place.exists() and not place.is_file():  # a device or a named pipe: nothing to rename
-        with place.open("wb") as file:
-            yield file
-        return
-    draft = place.with_name(f".{place.name}.{os.getpid()}.part")
-    try:
-        with draft.open("xb") as file, _packed(file, PACKINGS.get(place.suffix.lower())) as packed:
-            yield packed
-        draft.replace(place)
-    except OSError as error:
-        if error.filename == str(draft):
-            raise OSError(error.errno, error.strerror, path) from None
-        raise
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 @contextmanager

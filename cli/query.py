@@ -14,11 +14,21 @@ from treering.query.json_form import read_json
 from .app import App, pass_app
 from .exits import Exit
 from .ingest import reading, report_faults
-from .options import CONTEXT, Verb, common_options, output_options, params, query_options, read_options
+from .options import (
+    CONTEXT,
+    Verb,
+    common_options,
+    json_option,
+    output_options,
+    params,
+    query_options,
+    read_options,
+)
 from .output import Target, put
 from .progress import progress_bar
 
 if TYPE_CHECKING:
+    from treering.query.intake import IngestSummary
     from treering.query.result import Result
 
 
@@ -29,7 +39,7 @@ if TYPE_CHECKING:
         "treering query 'last 1h where hallucination > 0.3 top 10 by attention_collapse'",
         "treering query '\"out of blocks\" level >= warn count every 10m' vllm.log",
         "treering query '~ \"answered in the wrong language\" limit 5' --format md",
-        "treering query 'model = $m p95(e2e_latency_s)' --param m=llama-3-8b",
+        "treering query 'model = $m p95(e2e_latency_s)' --param m=llama-3-8b-instruct",
     ],
 )
 @click.argument("text", metavar="DSL")
@@ -58,31 +68,36 @@ def query(
     pairs: list[tuple[str, str]],
     **options: Any,
 ) -> int:
-    """Ask the store, or FILEs without any set-up."""
+    """Ask the store, or FILEs without any set-up.
+
+    The answer is a table on a terminal and JSON lines in a pipe. With FILEs, `last 1h` counts back from their
+    newest event, and texts are embedded only where the query needs it.
+    """
     asked = read_json(text) if json_query else text
     given: dict[str, Any] = {"params": params(pairs), "now": now}
+    shown: dict[str, Any] = {"target": Target(output, format_), "explain": explain, "fail_empty": fail_empty}
     if files:
-        from treering.query.store import query_files
-
-        with progress_bar(app) as progress:
-            result = query_files(
-                asked,
-                files,
-                model=app.setting("model"),
-                progress=progress,
-                **given,
-                **reading(app, **options),
-            )
-        code = _answer(app, result, Target(output, format_), explain=explain, fail_empty=fail_empty)
-        summary = result.meta["ingest"]
-        report_faults(app, summary)
-        return Exit.REJECTED if summary.rejected and code == Exit.DONE else code
+        result = _ask_files(app, asked, files, **given, **reading(app, **options))
+        return _with_faults(app, _answer(app, result, **shown), result.meta["ingest"])
     with app.open("r") as store:
         result = store.query(asked, damaged="skip" if skip_damaged else "fail", **given)
-        return _answer(app, result, Target(output, format_), explain=explain, fail_empty=fail_empty)
+        return _answer(app, result, **shown)
 
 
-def _answer(app: App, /, result: Result, target: Target, *, explain: bool, fail_empty: bool) -> int:
+def _ask_files(app: App, /, asked: Any, files: tuple[str, ...], **given: Any) -> Result:
+    from treering.query.raw_files import query_files
+
+    with progress_bar(app) as progress:
+        return query_files(asked, files, model=app.setting("model"), progress=progress, **given)
+
+
+def _with_faults(app: App, /, code: int, summary: IngestSummary) -> int:
+    """Say what was wrong with the files behind the answer, and give the exit code of both."""
+    report_faults(app, summary)
+    return Exit.REJECTED if summary.rejected and code == Exit.DONE else code
+
+
+def _answer(app: App, /, result: Result, *, target: Target, explain: bool, fail_empty: bool) -> int:
     if app.settings()["tz"].origin != "default":
         result.zone = app.setting("tz")
     put(app, of_result(result), target)
@@ -107,7 +122,7 @@ def _answer(app: App, /, result: Result, target: Target, *, explain: bool, fail_
 )
 @click.argument("text", metavar="DSL")
 @query_options
-@click.option("--json", "as_json", is_flag=True, help="Print the JSON form of the query; needs no store.")
+@json_option("the JSON form of the query; needs no store")
 @common_options
 @pass_app
 def explain(app: App, /, text: str, now: str | None, pairs: list[tuple[str, str]], as_json: bool) -> int:
@@ -130,7 +145,7 @@ def explain(app: App, /, text: str, now: str | None, pairs: list[tuple[str, str]
     cls=Verb,
     context_settings=CONTEXT,
     examples=[
-        "treering export 'on 2026-03-17 model = \"llama-3-8b\"' -o day.parquet",
+        "treering export 'on 2026-03-17 model = \"llama-3-8b-instruct\"' -o day.parquet",
         "treering export '*' -o - --format csv | head",
     ],
 )

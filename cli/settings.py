@@ -131,7 +131,7 @@ def _from_file(path: Path) -> dict[str, Setting]:
     try:
         values = tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {error}") from error
+        raise ConfigError(f"{path}: is no TOML in UTF-8: {error}") from error
     return {name: _from_entry(path, name, value) for name, value in values.items()}
 
 

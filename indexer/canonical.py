@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from treering.storage.batch import TS_ORIGINS
-from treering.storage.schema import ARROW_TYPES, CANONICAL
+from treering.storage.schema import ARROW_TYPES, CANONICAL, PATH_TYPES
 
 from .levels import code_of_number, code_of_otel, code_of_python, code_of_word
 from .messages import find
@@ -116,7 +116,18 @@ def is_prose(name: str) -> bool:
 
 
 def _as_text(array: pa.Array) -> pa.Array:
-    return pc.binary_join(array, " ") if pa.types.is_list(array.type) else array
+    if not pa.types.is_list(array.type):
+        return array
+    if not array.flatten().null_count:
+        return pc.binary_join(array, " ")
+    return pa.array(
+        [None if items is None else join_texts(items) for items in array.to_pylist()], pa.string()
+    )
+
+
+def join_texts(items: list[str | None]) -> str:
+    """Give the texts of a list joined by blanks; members of other types are null among them."""
+    return " ".join(item for item in items if item is not None)
 
 
 def _first_of(columns: Mapping[str, pa.Array], type_: str, specs: list[str], name: str) -> pa.Array | None:
@@ -155,7 +166,21 @@ def _read(
     arrays = [array for array in arrays if array is not None]
     if not arrays:
         return None
-    return arrays[0] if len(arrays) == 1 else pc.coalesce(*arrays)
+    found = arrays[0] if len(arrays) == 1 else pc.coalesce(*arrays)
+    return _of_one_type(columns, path, found) if type_ == "floats" else found
+
+
+def _of_one_type(columns: Mapping[str, pa.Array], path: str, found: pa.Array) -> pa.Array:
+    """Give what was read without lists that mix types: their numbers are no series."""
+    lists = [
+        columns[key].is_valid()
+        for code in PATH_TYPES
+        if code[0] == "[" and (key := f"{path}#{code}") in columns
+    ]
+    if len(lists) < 2:
+        return found
+    is_mixed = np.add.reduce([np.asarray(is_valid, np.int8) for is_valid in lists]) > 1
+    return pc.if_else(pa.array(is_mixed), pa.scalar(None, found.type), found) if is_mixed.any() else found
 
 
 _CODES = {

@@ -7,7 +7,7 @@ it is there, so an interrupted run loses one batch at most.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -16,8 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from treering.storage.batch import PART_FIELDS, Keys, ModelInfo, Vectors
-from treering.storage.errors import ModelError, StaleError, StoreError
+from treering.storage.errors import DamageError, ModelError, StaleError, StoreError
 from treering.storage.part import Part
+from treering.storage.remote import GoneError
+from treering.storage.shortage import shortage_told
 
 from .chunks import part_texts
 from .late_signals import LateSignals, n_answers
@@ -59,7 +61,8 @@ class FillReport:
     """What one run did.
 
     texts: embedded now. reused: texts whose vectors the store had already. rows: events whose signals were
-    completed. finished: whether nothing waits any more; False when the budget ran out first.
+    completed. finished: whether nothing waits any more; False when the budget ran out first. damaged: what is wrong
+    with segments that had to be left as they are; all others were done.
     """
 
     texts: int
@@ -67,6 +70,7 @@ class FillReport:
     rows: int
     seconds: float
     finished: bool
+    damaged: tuple[DamageError, ...] = ()
 
 
 def fill_ring(
@@ -91,11 +95,12 @@ def fill_ring(
     if ring.model is not None and is_given(ring.model):
         return _finish_given(ring, started, folding)
     if not segments:
-        _fold(ring, folding)
-        return FillReport(0, 0, 0, time.monotonic() - started, finished=True)
-    from .embedder import Embedder
+        damaged = _fold(ring, folding)
+        return FillReport(0, 0, 0, time.monotonic() - started, finished=True, damaged=damaged)
+    with shortage_told("while texts were embedded, which wait for `embed`"):
+        from .embedder import Embedder
 
-    return fill(ring, Embedder(locate(model)), progress=progress, folding=folding, budget=budget)
+        return fill(ring, Embedder(locate(model)), progress=progress, folding=folding, budget=budget)
 
 
 def fill(
@@ -121,8 +126,9 @@ def fill(
     run = _Run(ring, embedder, progress, time.monotonic(), budget)
     with ring.filling():
         finished = run.complete_all()
-    _fold(ring, folding)
-    return FillReport(run.texts, run.reused, run.rows, time.monotonic() - run.started, finished)
+    damaged = _fold(ring, folding, run.damaged)
+    seconds = time.monotonic() - run.started
+    return FillReport(run.texts, run.reused, run.rows, seconds, finished, damaged)
 
 
 @dataclass(slots=True)
@@ -139,6 +145,7 @@ class _Run:
     texts: int = 0
     reused: int = 0
     rows: int = 0
+    damaged: dict[str, DamageError] = field(default_factory=dict)
     signals: LateSignals = field(init=False)
 
     def __post_init__(self) -> None:
@@ -150,14 +157,24 @@ class _Run:
         Where an erasure replaced a segment meanwhile, what was made of its texts is left: look again.
         """
         while True:
-            segments = self.ring.unfinished()
+            segments = [one for one in self.ring.unfinished() if one.id not in self.damaged]
             # A store that was moved to another model meanwhile has other segments, for another embedder.
             _adopt(self.ring, self.embedder.info)
             self.total = self.done + sum(segment.pending + _signal_work(segment) for segment in segments)
             try:
-                return all(self.complete(segment) for segment in segments)
+                return all(map(self._complete_whole, segments)) and not self.damaged
             except StaleError:
                 continue
+
+    def _complete_whole(self, segment: Part) -> bool:
+        """Complete a segment, or set it aside where a file of it is damaged: the others need not wait for it."""
+        try:
+            return self.complete(segment)
+        except GoneError:
+            raise
+        except DamageError as error:
+            self.damaged[segment.id] = error
+            return True
 
     def complete(self, segment: Part) -> bool:
         """Give whether all of the segment could be done within the budget. Raises StaleError."""
@@ -252,12 +269,22 @@ def _adopt(ring: Ring, info: ModelInfo) -> None:
     check_same_model(ring.model, info)
 
 
-def _fold(ring: Ring, folding: Folding | None) -> None:
+def _fold(
+    ring: Ring, folding: Folding | None, known: Mapping[str, DamageError] | None = None
+) -> tuple[DamageError, ...]:
+    """Order what is due; give what is wrong with segments that could not be, besides what is known of some."""
+    known, n_made = known or {}, 0
+    damaged = list(known.values())
     if folding is not None:
         folding(0, None)
-    n_made = ring.fold()
+    try:
+        n_made = ring.fold()
+    except DamageError as error:
+        # It is said once all others are done.
+        damaged += [] if error.segment_id in known else [error]
     if folding is not None:
         folding(n_made, n_made)
+    return tuple(damaged)
 
 
 def _finish_given(ring: Ring, started: float, folding: Folding | None) -> FillReport:
@@ -269,13 +296,13 @@ def _finish_given(ring: Ring, started: float, folding: Folding | None) -> FillRe
                 # A segment that an erasure replaced meanwhile is finished the next time.
                 with suppress(StaleError):
                     ring.add_late(segment.id, vectors=None, signals=None, signals_done=True)
-    _fold(ring, folding)
+    damaged = _fold(ring, folding)
     if waiting:
         raise ModelError(
             f"{waiting} texts wait for a vector, but this store's vectors came with its events and are of no "
             "known model; keep events without vectors in another store"
         )
-    return FillReport(0, 0, 0, time.monotonic() - started, finished=True)
+    return FillReport(0, 0, 0, time.monotonic() - started, finished=True, damaged=damaged)
 
 
 def _signal_work(segment: Part) -> int:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-import orjson
 import pyarrow as pa
 
 from treering.storage.residual import MAX_ORIGINAL, RESIDUAL, Cells, column_of, pack_cells, rarest
-from treering.storage.schema import PATH_TYPES
 
 from .blobs import mark_blobs
+from .whole_numbers import BigInt, digits_of, json_text
 
 MAX_DEPTH = 64
 """Nesting below which an object is kept as JSON text under its path: such depths are data, not fields."""
@@ -19,25 +18,31 @@ MAX_DEPTH = 64
 _INT_MIN, _INT_MAX = -(1 << 63), (1 << 63) - 1
 _EXACT_FLOAT = 1 << 53
 _MARKED_LENGTH = 64  # no payload is shorter
+_SCALARS = frozenset("ifbsz")
+_LISTS = (
+    (frozenset((int, BigInt)), "i"),
+    (frozenset((float,)), "f"),
+    (frozenset((bool,)), "b"),
+    (frozenset((str,)), "s"),
+)
 
-
-class BigInt(str):
-    """An integer of more digits than Python converts, as its decimal text."""
-
-    __slots__ = ()
+Columns = dict[str, Any]
+"""What one field of a record becomes: values by type code, lists among them of one length."""
 
 
 class Flattener:
     """Collects records row by row and gives their columns, `path#type` by name, missing values null.
 
     Keys with dots and nested objects give the same path. Where one record holds both spellings of a path, the
-    key with the dot wins. An array is a list column, an array of objects gives a list at each path of its
-    members (in order, without indexes), nested arrays one flat list; a list that mixes types is a list of
-    JSON texts. Base64 payloads in texts become markers.
+    key with the dot is its value, and the other stands beside it as a list. An array is a list column, an array
+    of objects gives a list at each path of its members (in order, without indexes), nested arrays one flat list.
+    A list that mixes types gives a list for each of them, null at the places of the others. Base64 payloads in
+    texts become markers.
     """
 
     def __init__(self) -> None:
         self._columns: dict[str, tuple[list[int], list[Any]]] = {}
+        self._names: dict[str, list[str]] = {}
         self._dotted: list[tuple[str, Any]] = []
 
     def add(self, row: int, record: Mapping[str, Any]) -> None:
@@ -45,8 +50,8 @@ class Flattener:
         self._walk(record, "", row, 0)
         if self._dotted:
             for path, value in self._dotted:
-                for name, leaf in _leaves(path, value, 0):
-                    self._overwrite(name, row, leaf)
+                for inner, found in _leaves(path, value, 0):
+                    self._put_before(inner, row, found)
             self._dotted.clear()
 
     def cells(self) -> Cells:
@@ -78,63 +83,89 @@ class Flattener:
             if type(value) is dict and value and depth < MAX_DEPTH:
                 self._walk(value, path + ".", row, depth + 1)
                 continue
-            for name, leaf in _leaves(path, value, depth):
-                self._put(name, row, leaf)
+            for inner, found in _leaves(path, value, depth):
+                self._put(inner, row, found)
 
-    def _put(self, name: str, row: int, value: Any) -> None:
-        column = self._columns.get(name)
-        if column is None:
-            self._columns[name] = ([row], [value])
-            return
-        column[0].append(row)
-        column[1].append(value)
+    def _put(self, path: str, row: int, found: Columns) -> None:
+        for code, value in found.items():
+            name = f"{path}#{code}"
+            column = self._columns.get(name)
+            if column is None:
+                self._columns[name] = ([row], [value])
+                self._names.setdefault(path, []).append(name)
+            else:
+                column[0].append(row)
+                column[1].append(value)
 
-    def _overwrite(self, name: str, row: int, value: Any) -> None:
-        path = _path(name)
-        for code in PATH_TYPES:
-            column = self._columns.get(f"{path}#{code}")
-            if column and column[0] and column[0][-1] == row:
-                column[0].pop()
-                column[1].pop()
-        self._put(name, row, value)
+    def _put_before(self, path: str, row: int, found: Columns) -> None:
+        """Put the value of a path, and what the row has there already beside it."""
+        held = {}
+        for name in self._names.get(path, ()):
+            rows, values = self._columns[name]
+            if rows and rows[-1] == row:
+                rows.pop()
+                held[name[len(path) + 1 :]] = values.pop()
+        self._put(path, row, beside(found, held) if held else found)
 
 
-def _leaves(path: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
-    """Give the columns and values that one field becomes."""
+def beside(value: Columns, other: Columns) -> Columns:
+    """Give the columns of a path that a record holds twice: one is its value, the other more elements of a list.
+
+    So comparisons find both, as they find any element. An empty object is no element.
+    """
+    if value == other:
+        return value
+    lists = {code: items for code, items in value.items() if code.startswith("[")}
+    pieces = [lists] if lists else []
+    pieces += [
+        {f"[{code}]": [item]} for code, item in other.items() if code not in lists and code in _SCALARS
+    ]
+    pieces.append({code: items for code, items in other.items() if code.startswith("[")})
+    found = {code: item for code, item in value.items() if code not in lists}
+    for code in dict.fromkeys(code for piece in pieces for code in piece):
+        found[code] = [item for piece in pieces for item in piece.get(code, [None] * _length(piece))]
+    return found
+
+
+def _length(lists: Columns) -> int:
+    return len(next(iter(lists.values()), ()))
+
+
+def _leaves(path: str, value: Any, depth: int) -> Iterator[tuple[str, Columns]]:
+    """Give the paths and columns that one field becomes."""
     kind = type(value)
     if kind is str:
-        yield path + "#s", mark_blobs(value) if len(value) >= _MARKED_LENGTH else value
+        yield path, {"s": mark_blobs(value) if len(value) >= _MARKED_LENGTH else value}
     elif kind is bool:
-        yield path + "#b", value
+        yield path, {"b": value}
     elif kind is int:
-        yield (path + "#i", value) if _INT_MIN <= value <= _INT_MAX else (path + "#z", str(value))
+        yield path, {"i": value} if _INT_MIN <= value <= _INT_MAX else {"z": digits_of(value)}
     elif kind is float:
-        yield path + "#f", value
+        yield path, {"f": value}
     elif kind is BigInt:
-        yield path + "#z", str(value)
+        yield path, {"z": str(value)}
     elif kind is dict:
         yield from _object_leaves(path, value, depth)
     elif kind is list:
         yield from _list_leaves(path, value, depth)
 
 
-def _object_leaves(path: str, value: dict[str, Any], depth: int) -> Iterator[tuple[str, Any]]:
+def _object_leaves(path: str, value: dict[str, Any], depth: int) -> Iterator[tuple[str, Columns]]:
     if not value:
-        yield path + "#o", True
+        yield path, {"o": True}
     elif depth >= MAX_DEPTH:
-        yield path + "#s", _json_text(value)
+        yield path, {"s": json_text(value)}
     else:
         for key, item in value.items():
             yield from _leaves(f"{path}.{key}", item, depth + 1)
 
 
-def _list_leaves(path: str, items: list[Any], depth: int) -> Iterator[tuple[str, Any]]:
+def _list_leaves(path: str, items: list[Any], depth: int) -> Iterator[tuple[str, Columns]]:
     found: dict[str, list[Any]] = {} if items else {path: []}
     _gather(path, items, found, depth)
-    for name, values in found.items():
-        code = _list_code(values)
-        if code:
-            yield f"{name}#[{code}]", _typed(values, code)
+    for inner, values in found.items():
+        if columns := _typed_lists(values):
+            yield inner, columns
 
 
 def _gather(path: str, items: list[Any], found: dict[str, list[Any]], depth: int) -> None:
@@ -143,7 +174,7 @@ def _gather(path: str, items: list[Any], found: dict[str, list[Any]], depth: int
         if kind not in (dict, list):
             found.setdefault(path, []).append(item)
         elif depth >= MAX_DEPTH:
-            found.setdefault(path, []).append(_json_text(item))
+            found.setdefault(path, []).append(json_text(item))
         elif kind is list:
             _gather(path, item, found, depth + 1)
         else:
@@ -151,36 +182,30 @@ def _gather(path: str, items: list[Any], found: dict[str, list[Any]], depth: int
                 _gather(f"{path}.{key}", [value], found, depth + 1)
 
 
-def _list_code(values: list[Any]) -> str:
-    """Give the type code of a list's members: one of `s b i z f`, "" where there is nothing but null."""
+def _typed_lists(values: list[Any]) -> Columns:
+    """Give a list for each type of the members, null at the places of the others; none where all are null.
+
+    Whole and fractional numbers are one type where float64 holds them all. The empty list is one of texts.
+    """
     kinds = {type(value) for value in values if value is not None}
     if not kinds:
-        return "" if values else "s"
-    if kinds == {str}:
-        return "s"
-    if kinds == {bool}:
-        return "b"
-    if kinds <= {int, BigInt}:
-        small = BigInt not in kinds and all(v is None or _INT_MIN <= v <= _INT_MAX for v in values)
-        return "i" if small else "z"
-    if kinds <= {int, float} and all(type(v) is not int or abs(v) <= _EXACT_FLOAT for v in values):
-        return "f"
-    return "s"
+        return {} if values else {"[s]": []}
+    if kinds == {int, float} and all(type(v) is not int or abs(v) <= _EXACT_FLOAT for v in values):
+        return {"[f]": [None if v is None else float(v) for v in values]}
+    found: Columns = {}
+    for of_kind, code in _LISTS:
+        if kinds & of_kind:
+            mine = values if kinds <= of_kind else [v if type(v) in of_kind else None for v in values]
+            found |= _whole_list(mine) if code == "i" else {f"[{code}]": mine}
+    if "[s]" in found:
+        found["[s]"] = [None if v is None else mark_blobs(v) for v in found["[s]"]]
+    return found
 
 
-def _typed(values: list[Any], code: str) -> list[Any]:
-    if code == "s":
-        return [v if v is None else mark_blobs(v) if type(v) is str else _json_text(v) for v in values]
-    if code == "z":
-        return [None if v is None else str(v) for v in values]
-    return [None if v is None else float(v) for v in values] if code == "f" else values
-
-
-def _json_text(value: Any) -> str:
-    try:
-        return orjson.dumps(value).decode()
-    except (TypeError, RecursionError):  # an integer past 64 bits, or deeper than the encoder goes
-        return str(value)
+def _whole_list(values: list[int | BigInt | None]) -> Columns:
+    if all(v is None or (not isinstance(v, BigInt) and _INT_MIN <= v <= _INT_MAX) for v in values):
+        return {"[i]": values}
+    return {"[z]": [None if v is None else digits_of(v) if type(v) is int else str(v) for v in values]}
 
 
 def _path(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from treering.storage.batch import TS_ORIGINS, ColumnBatch, RawBatch, Source
+from treering.storage.batch import TS_ORIGINS, RawBatch, Source
 from treering.storage.errors import ConfigError, InputError
 from treering.storage.ledger import Position, Run
 from treering.storage.rejects import Reject
@@ -114,12 +114,7 @@ class Sink(Ledger, Protocol):
         ...
 
     def append(
-        self,
-        raw: RawBatch,
-        *,
-        columns: ColumnBatch | None = None,
-        positions: Sequence[Position] = (),
-        rejects: Sequence[Reject] = (),
+        self, raw: RawBatch, *, positions: Sequence[Position] = (), rejects: Sequence[Reject] = ()
     ) -> int:
         """Store records durably and give the first sequence number."""
         ...
@@ -143,8 +138,11 @@ def ingest(
     *,
     options: IngestOptions | None = None,
     progress: Callable[[Progress], None] | None = None,
+    report: IngestReport | None = None,
 ) -> IngestReport:
     """Read `inputs` into `ring`; each batch is durable before the next is read.
+
+    report: one to count in, which also a load that fails has done up to where it came.
 
     A source whose bytes have been taken before adds only what is new, whatever its name, and one that is a
     beginning of what has been taken adds nothing (see `recognition`). Records without a
@@ -162,7 +160,7 @@ def ingest(
             "context",
         ]
         raise ConfigError(f"map: {unknown[0]!r} is no canonical field; did you mean {', '.join(near)}?")
-    report, recognition = IngestReport(), Recognition(ring)
+    report, recognition = report or IngestReport(), Recognition(ring)
     for origin in resolve(inputs):
         _Load(ring, origin, options, report, progress, recognition).run()
     return report
@@ -174,13 +172,14 @@ def ingest_rows(
     *,
     options: IngestOptions | None = None,
     progress: Callable[[Progress], None] | None = None,
+    report: IngestReport | None = None,
 ) -> IngestReport:
     """Take rows from Python (a single mapping is one row) into `ring`, block by block; each block is durable.
 
-    Rows are always new events: nothing is remembered of them. Raises InputError for a row that cannot be
-    taken; the rows before it are stored.
+    Rows are always new events: nothing is remembered of them. report: as of `ingest`. Raises InputError for a row
+    that cannot be taken; the rows before it are stored.
     """
-    report = IngestReport()
+    report = report or IngestReport()
     _Load(ring, Origin(ROWS_NAME), options or IngestOptions(), report, progress).run_rows(rows)
     return report
 
@@ -199,7 +198,6 @@ def _before(batch: Batch, fault: Reject) -> Batch:
         line=raw.line[:n],
         ends=raw.ends[:n],
         records=raw.records[:end],
-        hint=None,
     )
     return Batch(kept, fault.offset, fault.line - 1, n_lines=n)
 
@@ -319,9 +317,9 @@ class _Load:
             raise InputError(f"{fault.source}:{fault.line}: {fault.reason}; what stands before it is stored")
 
     def _store(self, batch: Batch, taken_bytes: int, positions: tuple[Position, ...] = ()) -> None:
-        self._count(batch)
         if batch.raw.n_rows or batch.rejects:
             self._ring.append(batch.raw, positions=positions, rejects=tuple(batch.rejects))
+        self._count(batch)
         for position in positions:
             self._position = self._ring.position(position.fingerprint)
         if self._progress:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from treering.storage.residual import RESIDUAL, Cells
 from treering.storage.schema import CANONICAL
 
-from .canonical import canonical_columns, is_prose, joined_texts
+from .canonical import canonical_columns, is_prose, join_texts, joined_texts
 from .flatten import Flattener
 from .jsonl import load
 from .messages import PROMPT_PATHS, RESPONSE_PATHS, find, prompt_of, response_of
@@ -143,10 +143,7 @@ def _joined_cells(cells: Cells, rows: Bools) -> pa.Array:
 
 
 def _one_text(value: str | list[str | None]) -> str:
-    if isinstance(value, str):
-        return value
-    present = [item for item in value if item is not None]
-    return " ".join(present) if len(present) == len(value) else ""
+    return value if isinstance(value, str) else join_texts(value)
 
 
 @lru_cache(maxsize=16)

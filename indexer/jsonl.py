@@ -15,8 +15,8 @@ from treering.storage.batch import Source
 from treering.storage.rejects import Reject
 
 from .canonical import record_time
-from .flatten import BigInt
 from .lines import Batch, Lines, RawRows
+from .whole_numbers import read_int
 
 MAX_NESTING = 400
 """Levels of objects and arrays in a record; well below what the interpreter can walk."""
@@ -25,7 +25,6 @@ _INT64_DIGITS = 19
 _DIGITS_TO_ZERO = bytes.maketrans(b"123456789", b"0" * 9)
 _LONG_DIGITS = (b"0" * (_INT64_DIGITS + 1), b"-" + b"0" * _INT64_DIGITS)
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_MAX_PYTHON_DIGITS = 4000
 
 
 class RecordError(ValueError):
@@ -66,7 +65,7 @@ def has_repeated_key(line: bytes, record: dict[str, Any]) -> bool:
         repeated = repeated or len(found) < len(pairs)
         return found
 
-    json.loads(line.decode("utf-8", "replace"), object_pairs_hook=note, parse_int=_exact_int)
+    json.loads(line.decode("utf-8", "replace"), object_pairs_hook=note, parse_int=read_int)
     return repeated
 
 
@@ -247,16 +246,12 @@ def _load_fast(line: bytes) -> Any:
 def _load_exactly(line: bytes) -> Any:
     text = line.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
     try:
-        value = json.loads(text, parse_int=_exact_int)
+        value = json.loads(text, parse_int=read_int)
     except json.JSONDecodeError as exc:
         raise RecordError(f"invalid JSON: {exc.msg.lower()}", exc.pos + 1) from exc
     except RecursionError as exc:
         raise RecordError("invalid JSON: nested too deeply") from exc
     return _without_surrogates(value) if "\\u" in text else value
-
-
-def _exact_int(digits: str) -> int | BigInt:
-    return int(digits) if len(digits) <= _MAX_PYTHON_DIGITS else BigInt(digits)
 
 
 def _without_surrogates(value: Any) -> Any:
@@ -291,7 +286,7 @@ def _count_keys(value: Any) -> int:
 def _values(data: bytes) -> Iterator[tuple[int, int, str]]:
     """Give the byte spans of the values of a document (of arrays: the members), and why one is none."""
     text = data.decode("utf-8", "surrogateescape")
-    decoder = json.JSONDecoder(parse_int=_exact_int)
+    decoder = json.JSONDecoder(parse_int=read_int)
     at, at_byte = 0, 0
     while True:
         start = _skip(text, at)

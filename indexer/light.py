@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from treering.storage.batch import ModelInfo
 from treering.storage.errors import ModelError
+from treering.storage.shortage import shortage_told
 
 from . import calibration
 from .model import PLAIN_STAGES, ModelFiles, locate, model_info
@@ -52,9 +53,10 @@ def load_query_encoder(name: str | None = None) -> QueryEncoder:
     files = locate(name)
     if fits(files) and calibration.is_known(files.sha256, is_default=files.is_default):
         return LightEncoder(files)
-    from .embedder import Embedder
+    with shortage_told("while the model was loaded"):
+        from .embedder import Embedder
 
-    return Embedder(files)
+        return Embedder(files)
 
 
 def fits(files: ModelFiles) -> bool:

@@ -144,6 +144,8 @@ class _Run:
         left = None if self.budget is None else self.budget - (time.monotonic() - self.started)
         report = fill(ring, self.embedder, progress=self.progress, folding=self.folding, budget=left)
         self._add(report)
+        for damage in report.damaged:
+            raise damage
         return report.finished
 
     def report(self, old: ModelInfo | None, *, finished: bool, was_moved: bool) -> ReembedReport:

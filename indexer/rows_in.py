@@ -15,6 +15,8 @@ from typing import Any, TypeGuard
 
 from treering.storage.errors import InputError
 
+from .whole_numbers import is_whole, json_text
+
 BLOCK_BYTES = 1 << 20
 """Encoded bytes after which a block is given: the grain of group commit, as for files."""
 
@@ -25,7 +27,7 @@ ROWS_NAME = "rows"
 """Name of the source of rows from Python."""
 
 _NO_VALUE = ("NaTType", "NAType")
-_MAX_INT_DIGITS = 4000
+_MAX_SCALED_DIGITS = 4000  # 1E+999999999 is a short text and a number that nobody wants written out
 
 
 def is_rows(given: object) -> TypeGuard[Mapping[str, Any] | Iterable[Mapping[str, Any]]]:
@@ -86,18 +88,18 @@ def check_row(row: object, at: int) -> None:
 def encode_value(value: object) -> bytes:
     """Give a Python value as JSON bytes; NaN and the infinities as the tokens that the JSON reader takes.
 
-    Integers of any size are exact, datetimes RFC 3339 with their zone (if they have one), time spans seconds,
+    Whole numbers of any size are exact, datetimes RFC 3339 with their zone (if they have one), time spans seconds,
     bytes UTF-8 with U+FFFD for what is none. Decimals are numbers where a float holds them exactly, else text.
     """
     plain = value if type(value) is dict else _plain(value)
     try:
         text = _ENCODER.encode(plain)
     except (TypeError, ValueError):  # keys that are no text, or a number of more digits than Python writes
-        text = _ENCODER.encode(_deep(value))
+        text = json_text(_deep(value))
     try:
         return text.encode()
     except UnicodeEncodeError:  # half characters: the reader makes U+FFFD of their escapes
-        return _ASCII_ENCODER.encode(_deep(value)).encode()
+        return json_text(_deep(value), ascii_only=True).encode()
 
 
 def _plain(value: Any) -> Any:
@@ -158,12 +160,13 @@ def _time_text(value: datetime) -> str:
     return value.isoformat()
 
 
-def _number_or_text(value: Decimal) -> int | float | str:
+def _number_or_text(value: Decimal) -> int | float | str | Decimal:
     if not value.is_finite():
         return float(value) if not value.is_snan() else math.nan
-    exponent = value.as_tuple().exponent
-    if isinstance(exponent, int) and exponent >= 0:  # by the scale, so that 2.00 is a float as 2.50 is
-        return int(value) if value.adjusted() < _MAX_INT_DIGITS else str(value)
+    if value.adjusted() < _MAX_SCALED_DIGITS and int(value.as_tuple().exponent) >= 0:
+        return int(value)  # by the scale, so that 2.00 is a float as 2.50 is
+    if is_whole(value):
+        return value
     number = float(value)
     return number if Decimal(repr(number)) == value else str(value)
 
@@ -178,9 +181,11 @@ def _deep(value: Any, path: tuple[int, ...] = ()) -> Any:
         if isinstance(plain, dict):
             return {_key(key): _deep(item, path) for key, item in plain.items()}
         return [_deep(item, path) for item in plain]
-    if isinstance(plain, int) and not isinstance(plain, bool) and plain.bit_length() > 3 * _MAX_INT_DIGITS:
-        return format(Decimal(plain), "f")
-    return plain if plain is None or isinstance(plain, str | bool | int | float) else _deep(plain, path)
+    return (
+        plain
+        if plain is None or isinstance(plain, str | bool | int | float | Decimal)
+        else _deep(plain, path)
+    )
 
 
 def _key(key: Any) -> str:
@@ -202,4 +207,3 @@ def _hint(row: object) -> str:
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain)
-_ASCII_ENCODER = json.JSONEncoder(separators=(",", ":"), default=_plain)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,7 +14,7 @@ from treering.storage.errors import InputError
 from treering.storage.schema import PATH_TYPES
 
 from .blobs import mark_blobs
-from .flatten import Flattener
+from .flatten import Flattener, beside
 from .jsonl import load
 from .rows_in import encode_value
 
@@ -41,8 +42,9 @@ def original_columns(table: pa.Table) -> dict[str, pa.Array]:
     ):  # a key with a dot wins over nesting
         for path, found in _read(field, table.column(field.name)):
             _overlay(columns, path, found)
-            for name in (f"{path}#{code}" for code in found):
-                rank.setdefault(name, (_first_value(columns[name]), "." in field.name))
+            for name in (name for code in PATH_TYPES if (name := f"{path}#{code}") in columns):
+                if name not in rank:
+                    rank[name] = (_first_value(columns[name]), "." in field.name)
     order = {field.name: at for at, field in enumerate(table.schema)}
     names = sorted(columns, key=lambda name: (*rank[name], _position(name, order)))
     return {name: columns[name] for name in names if columns[name].null_count < table.num_rows}
@@ -203,15 +205,51 @@ def _through_json(path: str, values: Sequence[Any]) -> Iterator[tuple[str, Found
 
 
 def _overlay(columns: dict[str, pa.Array], path: str, found: Found) -> None:
-    """Put the columns of a path; where two fields of a row have one path, the later one counts."""
-    held = [name for code in PATH_TYPES if (name := f"{path}#{code}") in columns]
+    """Put the columns of a path; where two fields of a row have one path, the later is its value (see `beside`)."""
+    held = {code: columns[name] for code in PATH_TYPES if (name := f"{path}#{code}") in columns}
     if held and found:
-        has_value = _any([array.is_valid() for array in found.values()])
-        for name in held:
-            columns[name] = pc.if_else(has_value, pa.scalar(None, columns[name].type), columns[name])
+        twice = pc.and_(
+            _any([a.is_valid() for a in held.values()]), _any([a.is_valid() for a in found.values()])
+        )
+        rows = np.flatnonzero(np.asarray(twice))
+        if len(rows):
+            held, found = _both(held, found, rows)
     for code, array in found.items():
-        name = f"{path}#{code}"
-        columns[name] = pc.coalesce(array, columns[name]) if name in columns else array
+        columns[f"{path}#{code}"] = pc.coalesce(array, held[code]) if code in held else array
+    for code in held.keys() - found.keys():
+        columns[f"{path}#{code}"] = held[code]
+
+
+def _both(held: Found, found: Found, rows: npt.NDArray[np.intp]) -> tuple[Found, Found]:
+    """Give the columns of two fields such that in these rows the later holds what both have, the earlier nothing."""
+    n_rows, at = len(next(iter(found.values()))), pa.array(rows)
+    cells = [beside(value, other) for value, other in zip(_cells(found, at), _cells(held, at), strict=True)]
+    place = np.full(n_rows, -1, np.int64)
+    place[rows] = np.arange(len(rows))
+    both = {
+        code: pa.array([one.get(code) for one in cells], PATH_TYPES[code]).take(
+            pa.array(place, mask=place < 0)
+        )
+        for code in dict.fromkeys([*found, *(code for one in cells for code in one)])
+    }
+    kept = _cleared(found, place >= 0)
+    return _cleared(held, place >= 0), {
+        code: pc.coalesce(array, kept[code]) if code in kept else array for code, array in both.items()
+    }
+
+
+def _cleared(found: Found, rows: npt.NDArray[np.bool_]) -> Found:
+    mask = pa.array(rows)
+    return {code: pc.if_else(mask, pa.scalar(None, array.type), array) for code, array in found.items()}
+
+
+def _cells(found: Found, rows: pa.Array) -> list[dict[str, Any]]:
+    """Give what these rows hold, by type code."""
+    columns = {code: array.take(rows).to_pylist() for code, array in found.items()}
+    return [
+        {code: values[i] for code, values in columns.items() if values[i] is not None}
+        for i in range(len(rows))
+    ]
 
 
 def _any(masks: list[pa.Array]) -> pa.Array:

@@ -115,7 +115,7 @@ def row_tables(rows: Mapping[str, Any] | Iterable[Mapping[str, Any]], vector: st
 
 
 def table_batches(
-    table: pa.Table, options: TableOptions | None = None, *, source: str = "table", first_row: int = 0
+    table: pa.Table, options: TableOptions | None = None, *, first_row: int = 0
 ) -> Iterator[TableBatch]:
     """Turn a table into events, batch by batch: what the same rows would be as JSON records.
 
@@ -131,7 +131,7 @@ def table_batches(
     now_ns = time.time_ns()
     start = first_row
     for piece in _pieces(table):
-        yield _batch(piece, start, vector, options, source, now_ns)
+        yield _batch(piece, start, vector, options, now_ns)
         start += piece.num_rows
 
 
@@ -208,14 +208,12 @@ def _pieces(table: pa.Table) -> Iterator[pa.Table]:
         yield table.slice(start, step)
 
 
-def _batch(
-    table: pa.Table, start: int, vector: str | None, options: TableOptions, source: str, now_ns: int
-) -> TableBatch:
+def _batch(table: pa.Table, start: int, vector: str | None, options: TableOptions, now_ns: int) -> TableBatch:
     n_rows = table.num_rows
     given = given_vectors(table.column(vector)) if vector else None
     table = table.drop_columns([vector]) if vector else table
     fields, times = _fields_and_times(table, options, now_ns)
-    columns = {**_system_columns(times, start, source), **fields}
+    columns = {**_system_columns(times, start), **fields}
     columns.update(field_columns(fields, _records(table, options.map or {}), options.map))
     columns.update(plain_signals(columns, n_rows))
     body = columns.get("body")
@@ -240,14 +238,14 @@ def _fields_and_times(
     return columns, row_times(columns, stamps, n_rows, now_ns=now_ns, tz=options.tz, path=path)
 
 
-def _system_columns(times: RowTimes, start: int, source: str) -> dict[str, pa.Array]:
+def _system_columns(times: RowTimes, start: int) -> dict[str, pa.Array]:
     n_rows = len(times.ts_ns)
     rows = np.arange(start, start + n_rows, dtype=np.int64)
     return {
         "ts": pa.array(times.ts_ns),
         "seq": pa.array(rows),
         "ts_origin": pa.array(times.origin),
-        "source": _constant(source, n_rows),
+        "source": _constant("table", n_rows),
         "reader": _constant("table", n_rows),
         "source_offset": pa.array(np.full(n_rows, -1, np.int64)),
         "source_line": pa.array(rows + 1),

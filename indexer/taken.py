@@ -10,6 +10,7 @@ from hashlib import blake2b
 from itertools import chain
 from tempfile import SpooledTemporaryFile
 from typing import Any
+from weakref import finalize
 
 HEAD_BYTES = 4096
 """Bytes that a source is recognised by."""
@@ -131,6 +132,7 @@ class _Kept:
         self.offset = offset
         self.hash = hash_
         self._file = SpooledTemporaryFile(max_size=KEPT_IN_MEMORY_BYTES)  # noqa: SIM115 - closed by `close`
+        finalize(self, self._file.close)  # a load that stops half-way lets go of its stream as it is
 
     def add(self, chunk: bytes) -> None:
         self._file.seek(0, os.SEEK_END)

@@ -37,9 +37,9 @@ def zone(name: str) -> tzinfo:
     """
     if name.upper() in ("UTC", "Z", "GMT"):
         return UTC
-    offset = _OFFSET.fullmatch(name)
-    if offset:
-        return timezone(timedelta(seconds=_offset_s(name)))
+    offset_s = _offset_s(name) if _OFFSET.fullmatch(name) else None
+    if offset_s is not None:
+        return timezone(timedelta(seconds=offset_s))
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as exc:
@@ -71,7 +71,8 @@ def parse_iso(text: str, tz: tzinfo = UTC) -> int | None:
     """Give the nanoseconds of an ISO 8601 or RFC 3339 time with up to nine exact digits, None if it is none.
 
     A blank, ``_`` or ``-`` may stand for the T, a comma for the point; ``Z``, ``UTC``, ``GMT``, ``+03:00``,
-    ``+0000`` and ``+10`` are understood. A time without a zone is read in `tz`; a bare date is its midnight.
+    ``+0000`` and ``+10`` are understood, up to 23:59. A time without a zone is read in `tz`; a bare date is its
+    midnight.
     """
     if text[-1:] == "Z" and text[19:20] in (".", "Z"):  # the commonest spelling: seconds repeat
         start_s, digits = _utc_second(text[:19]), text[20:-1]
@@ -85,9 +86,10 @@ def parse_iso(text: str, tz: tzinfo = UTC) -> int | None:
     seconds = epoch_s(*at, UTC if offset else tz)
     if seconds is None:
         return None
-    if offset:
-        seconds -= _offset_s(offset)
-    return _in_range(seconds * SECOND_NS + fraction_ns(fraction))
+    offset_s = _offset_s(offset) if offset else 0
+    if offset_s is None:
+        return None
+    return _in_range((seconds - offset_s) * SECOND_NS + fraction_ns(fraction))
 
 
 def fraction_ns(digits: str | bytes | None) -> int:
@@ -161,11 +163,15 @@ def _day_start_s(year: int, month: int, day: int) -> int | None:
         return None
 
 
-def _offset_s(text: str) -> int:
+def _offset_s(text: str) -> int | None:
+    """Give how far ahead of UTC an offset is, None for one that no clock has: RFC 3339 ends at 23:59."""
     match = _OFFSET.fullmatch(text)
     if match is None:  # Z, UTC, GMT
         return 0
-    seconds = int(match[2]) * 3600 + int(match[3] or 0) * 60
+    hours, minutes = int(match[2]), int(match[3] or 0)
+    if hours > 23 or minutes > 59:
+        return None
+    seconds = hours * 3600 + minutes * 60
     return -seconds if match[1] == "-" else seconds
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 from treering.storage.errors import QueryError
 
 from .bound import BoundQuery, BStat, Column
+from .buckets import Buckets, buckets_of
 from .duck import calculator, fetch_arrow
 from .field_values import Typed, float_values, joined, merged, typed_values
 from .group_keys import Coded, coded, signless
@@ -22,7 +22,6 @@ from .kinds import NUMBERS, arrow_kind
 from .pieces import piece_name
 from .rows import Rows
 from .table_part import TablePart
-from .times import parse_zone
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 """Exact quantiles, interpolated between neighbours."""
@@ -48,15 +47,6 @@ class Group:
     coded: Coded | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Buckets:
-    """Buckets of equal width in ns: bucket i is `[origin + i * width, origin + (i + 1) * width)`."""
-
-    origin: int
-    width: int
-    count: int
-
-
 def aggregate(rows: Rows, query: BoundQuery) -> TablePart:
     """Give one row a group with the statistics of a stage, by bucket and keys, missing keys last.
 
@@ -66,12 +56,15 @@ def aggregate(rows: Rows, query: BoundQuery) -> TablePart:
     bucket (a change of clocks later moves none), and those without rows are filled in, for each group that
     has any.
     """
-    buckets = None if query.every_ns is None else _buckets(rows, query)
+    buckets = None if query.every_ns is None else buckets_of(rows.ts, query)
+    if buckets is not None:
+        _check_few(buckets)
     groups = [_group(rows, column) for column in query.by]
-    table = _grouped(rows, query, groups, buckets)
+    extremes = [_extremes(rows, stat) for stat in query.stats]
+    table = _grouped(rows, query, groups, extremes, buckets)
     if buckets is not None:
         table = _filled(table, buckets, [f"g{i}" for i in range(len(groups))], query.stats)
-    return _part(table, query, groups)
+    return _part(table, query, groups, extremes)
 
 
 def count_rows(n: int, query: BoundQuery) -> TablePart:
@@ -84,24 +77,6 @@ def only_counts(query: BoundQuery) -> bool:
     """Whether a stage needs to know no more than how many rows there are."""
     plain = all(stat.fn == "count" and stat.column is None for stat in query.stats)
     return bool(query.stats) and plain and not query.by and query.every_ns is None
-
-
-def _buckets(rows: Rows, query: BoundQuery) -> Buckets | None:
-    """The buckets of the asked range; where it is open, from or to the rows there are."""
-    width = query.every_ns or 1
-    first = query.start_ns if query.start_ns is not None else (int(rows.ts.min()) if len(rows) else None)
-    last = query.end_ns - 1 if query.end_ns is not None else (int(rows.ts.max()) if len(rows) else None)
-    if first is None or last is None or last < first:
-        return Buckets(0, width, 0)
-    shift = zone_offset_ns(query.tz, first)
-    origin = (first + shift) // width * width - shift
-    return Buckets(origin, width, (last - origin) // width + 1)
-
-
-def zone_offset_ns(zone: str, ts_ns: int) -> int:
-    """How far a zone's clocks are ahead of UTC at a time."""
-    offset = datetime.fromtimestamp(ts_ns // 10**9, UTC).astimezone(parse_zone(zone)).utcoffset()
-    return 0 if offset is None else int(offset.total_seconds()) * 10**9
 
 
 def _group(rows: Rows, column: Column) -> Group:
@@ -122,33 +97,56 @@ def _comparable(one: Typed) -> pa.Array | None:
     return one.to_arrow() if one.kind == "text" else None
 
 
-def _grouped(rows: Rows, query: BoundQuery, groups: Sequence[Group], buckets: Buckets | None) -> pa.Table:
+def _extremes(rows: Rows, stat: BStat) -> Coded | None:
+    """Codes of the numbers of a field, for their least and largest, where only Python compares these exactly."""
+    if stat.fn not in ("min", "max") or stat.column is None:
+        return None
+    figures = _figures(typed_values(rows, stat.column))
+    return coded(figures, len(rows)) if any(one.kind == "decimal" for one in figures) else None
+
+
+def _figures(found: Sequence[Typed]) -> list[Typed]:
+    return [one for one in found if one.kind in NUMBERS and one.kind != "ts"]
+
+
+def _grouped(
+    rows: Rows,
+    query: BoundQuery,
+    groups: Sequence[Group],
+    extremes: Sequence[Coded | None],
+    buckets: Buckets | None,
+) -> pa.Table:
     """The statistics of groups that have rows: bucket number `b`, keys `g0 ...`, statistics `s0 ...`."""
     columns: dict[str, pa.Array] = {f"g{i}": group.keys for i, group in enumerate(groups)}
     if buckets is not None:
-        columns["b"] = pa.array((rows.ts - buckets.origin) // buckets.width)
+        columns["b"] = pa.array(buckets.numbers(rows.ts))
     by = [*(["b"] if buckets is not None else []), *(f"g{i}" for i in range(len(groups)))]
     formulas = []
-    for i, stat in enumerate(query.stats):
-        formula, argument = _formula(rows, stat, f"v{i}")
+    for i, (stat, numbers) in enumerate(zip(query.stats, extremes, strict=True)):
+        formula, argument = _formula(rows, stat, f"v{i}", numbers)
         if argument is not None:
             columns[f"v{i}"] = argument
         formulas.append(f"{formula} AS s{i}")
     columns["one"] = pa.array(np.ones(len(rows), np.int8))
-    keys = "".join(f"{name}, " for name in by)
+    return _computed(pa.table(columns), by, formulas)
+
+
+def _computed(matching: pa.Table, by: Sequence[str], formulas: Sequence[str]) -> pa.Table:
     grouping = f" GROUP BY {', '.join(by)} ORDER BY {', '.join(f'{k} NULLS LAST' for k in by)}" if by else ""
     connection = calculator()
     try:
-        connection.register("matching", pa.table(columns))
-        return fetch_arrow(connection, f"SELECT {keys}{', '.join(formulas)} FROM matching{grouping}")
+        connection.register("matching", matching)
+        return fetch_arrow(connection, f"SELECT {', '.join([*by, *formulas])} FROM matching{grouping}")
     finally:
         connection.close()
 
 
-def _formula(rows: Rows, stat: BStat, name: str) -> tuple[str, pa.Array | None]:
-    """The SQL of a statistic over the column `name`, and that column."""
+def _formula(rows: Rows, stat: BStat, name: str, numbers: Coded | None) -> tuple[str, pa.Array | None]:
+    """The SQL of a statistic over the column `name`, and that column; of numbers that are coded, their codes."""
     if stat.column is None:
         return "count(*)", None
+    if numbers is not None:
+        return f"{stat.fn}({name})", _without_nan_codes(numbers)
     found = typed_values(rows, stat.column)
     if stat.fn == "count":
         has = np.logical_or.reduce([t.valid for t in found]) if found else np.zeros(len(rows), np.bool_)
@@ -174,14 +172,17 @@ def _told_apart(found: Sequence[Typed], n: int) -> pa.Array:
     """Values such that equal ones are equal and no others; null for missing and NaN."""
     if len(found) == 1 and (keys := _comparable(found[0])) is not None:
         return _without_nan(keys)
-    codes = coded(found, n)
-    is_number = np.array([value == value for value in codes.values] + [False], np.bool_)
-    return pa.array(codes.codes, mask=~is_number[codes.codes])
+    return _without_nan_codes(coded(found, n))
+
+
+def _without_nan_codes(coded: Coded) -> pa.Array:
+    is_value = np.array([value == value for value in coded.values] + [False], np.bool_)
+    return pa.array(coded.codes, mask=~is_value[coded.codes])
 
 
 def _argument(found: Sequence[Typed], fn: str, n: int) -> pa.Array:
     """The numbers of a field without NaN; for min and max of a field without numbers, its texts or times."""
-    figures = [t for t in found if t.kind in NUMBERS and t.kind != "ts"]
+    figures = _figures(found)
     if not figures and fn in ("min", "max"):
         others = [t for t in found if t.kind in ("text", "ts", "level")]
         if others:
@@ -192,7 +193,7 @@ def _argument(found: Sequence[Typed], fn: str, n: int) -> pa.Array:
         return merged(figures, n)
     if all(t.kind in ("int", "decimal") for t in figures):
         whole = joined(figures, n)
-        if all(v is None or abs(v) < 10**38 for v in whole):
+        if all(v is None or -(10**38) < v < 10**38 for v in whole):
             return pa.array(whole, DECIMAL)
     return _without_nan(float_values(figures, n))
 
@@ -207,12 +208,8 @@ def _filled(table: pa.Table, buckets: Buckets, keys: list[str], stats: Sequence[
     """The table with a row for every bucket, for each group that has rows."""
     groups = _group_numbers(table, keys)
     n_groups = int(groups.max(initial=-1)) + 1 if keys else 1
+    _check_few(buckets, n_groups)
     n = n_groups * buckets.count
-    if n > MAX_BUCKETS:
-        raise QueryError(
-            f"{buckets.count:,} buckets of {n_groups:,} groups are over {MAX_BUCKETS:,} rows: "
-            "use a longer `every` or a shorter time range"
-        )
     bucket = np.asarray(table.column("b").cast(pa.int64()), np.int64)
     place = np.full(n, -1, np.int64)
     place[bucket * n_groups + groups] = np.arange(table.num_rows)
@@ -225,8 +222,16 @@ def _filled(table: pa.Table, buckets: Buckets, keys: list[str], stats: Sequence[
     for i, stat in enumerate(stats):
         if stat.fn == "count":
             filled = _set(filled, f"s{i}", filled.column(f"s{i}").fill_null(0))
-    start = buckets.origin + np.repeat(np.arange(buckets.count), n_groups) * buckets.width
-    return _set(filled, "b", pa.array(start.astype(np.int64)))
+    return _set(filled, "b", pa.array(np.repeat(buckets.starts(), n_groups)))
+
+
+def _check_few(buckets: Buckets, n_groups: int = 1) -> None:
+    if n_groups * buckets.count > MAX_BUCKETS:
+        of_groups = f" of {n_groups:,} groups" if n_groups > 1 else ""
+        raise QueryError(
+            f"{buckets.count:,} buckets{of_groups} are over {MAX_BUCKETS:,} rows: "
+            "use a longer `every` or a shorter time range"
+        )
 
 
 def _group_numbers(table: pa.Table, keys: list[str]) -> npt.NDArray[np.int64]:
@@ -247,34 +252,41 @@ def _set(table: pa.Table, name: str, column: pa.Array) -> pa.Table:
     return table.set_column(table.column_names.index(name), name, column)
 
 
-def _part(table: pa.Table, query: BoundQuery, groups: Sequence[Group]) -> TablePart:
+def _part(
+    table: pa.Table, query: BoundQuery, groups: Sequence[Group], extremes: Sequence[Coded | None]
+) -> TablePart:
     """The finished table under its output names."""
-    columns: dict[str, Any] = {}
-    kinds: dict[str, str] = {}
-    outputs: dict[str, list[str]] = {}
+    found: dict[str, dict[str, tuple[Any, str]]] = {}
     if query.every_ns is not None:
-        columns["ts"], kinds["ts"] = table.column("b").cast(TIMES), "ts"
-        outputs["ts"] = ["ts"]
+        found["ts"] = {"ts": (table.column("b").cast(TIMES), "ts")}
     for i, group in enumerate(groups):
-        pieces = _pieces(group, table.column(f"g{i}"))
-        outputs[group.column.name] = list(pieces)
-        columns |= {name: array for name, (array, _) in pieces.items()}
-        kinds |= {name: kind for name, (_, kind) in pieces.items()}
-    for i, stat in enumerate(query.stats):
-        columns[stat.name], kinds[stat.name] = _result(table.column(f"s{i}"), stat)
-        outputs[stat.name] = [stat.name]
-    return TablePart(pa.table(columns), kinds, outputs)
+        found[group.column.name] = _pieces(group, table.column(f"g{i}"))
+    for i, (stat, numbers) in enumerate(zip(query.stats, extremes, strict=True)):
+        column = table.column(f"s{i}")
+        found[stat.name] = (
+            {stat.name: _result(column, stat)} if numbers is None else _in_pieces(stat.name, numbers, column)
+        )
+    made = {name: one for pieces in found.values() for name, one in pieces.items()}
+    return TablePart(
+        pa.table({name: array for name, (array, _) in made.items()}),
+        {name: kind for name, (_, kind) in made.items()},
+        {name: list(pieces) for name, pieces in found.items()},
+    )
 
 
 def _pieces(group: Group, keys: Any) -> dict[str, tuple[Any, str]]:
     """A group column by physical name, each with its kind: whole, or in pieces where it holds several kinds."""
-    name = group.column.name
-    if group.coded is None:
-        found = {group.kind: keys.cast(_SHOWN.get(group.kind, keys.type))}
-    else:
-        found = dict(group.coded.pieces(keys.to_pylist()))
+    name, is_level = group.column.name, group.column.type == "level"
+    if group.coded is not None:
+        return _in_pieces(name, group.coded, keys, is_level=is_level)
+    named = name if not is_level or group.kind == "level" else piece_name(name, group.kind)
+    return {named: (keys.cast(_SHOWN.get(group.kind, keys.type)), group.kind)}
+
+
+def _in_pieces(name: str, coded: Coded, codes: Any, *, is_level: bool = False) -> dict[str, tuple[Any, str]]:
+    found = dict(coded.pieces(codes.to_pylist()))
     # A severity is whole where it holds nothing but ranks, so that words in it are known as such.
-    is_whole = len(found) == 1 and (group.column.type != "level" or "level" in found)
+    is_whole = len(found) == 1 and (not is_level or "level" in found)
     return {name if is_whole else piece_name(name, kind): (array, kind) for kind, array in found.items()}
 
 

@@ -48,6 +48,7 @@ from .bound import (
 from .literals import check_pattern
 from .merge import all_of, any_of
 from .names import Catalog
+from .newest import Newest
 from .opposite import opposite
 from .pieces import pieces_of, severity_codes
 from .probes import Vector, part_field, spellings, unit_vector
@@ -78,13 +79,13 @@ def bind(
     params: Mapping[str, Any],
     embed: Embed,
     find_anchor: FindAnchor,
-    raw_files: bool = False,
+    counts_from: Newest | None = None,
     text: str | None = None,
 ) -> BoundQuery:
     """Give the query ready to run.
 
-    now_ns: what `last`, `today` and `yesterday` count from. raw_files: `last` counts back from the newest
-    event instead. embed: text to unit vector; called only for meaning. find_anchor: called only for `like`,
+    now_ns: what `last`, `today` and `yesterday` count from. counts_from: on raw files, the event that `last` counts
+    back from instead. embed: text to unit vector; called only for meaning. find_anchor: called only for `like`,
     gives the vector and seq of the first event with that value. text: the query as written, for carets.
     Raises QueryError.
     """
@@ -95,7 +96,7 @@ def bind(
             params=Params(params),
             embed=embed,
             find_anchor=find_anchor,
-            raw_files=raw_files,
+            counts_from=counts_from,
             zone=parse_zone(query.tz),
             tz=query.tz or "UTC",
             exact=query.exact,
@@ -117,7 +118,7 @@ class _Binder:
     params: Params
     embed: Embed
     find_anchor: FindAnchor
-    raw_files: bool
+    counts_from: Newest | None
     zone: tzinfo
     exact: bool
     tz: str
@@ -186,17 +187,23 @@ class _Binder:
     # ---- time ----
 
     def _range(self, query: Query) -> tuple[int | None, int | None]:
-        newest = self.catalog.t_max
-        now_ns = self.now_ns
-        if self.raw_files and newest is not None and isinstance(query.time, Last):
-            now_ns = newest + 1
+        now_ns = self._end_of_last() if isinstance(query.time, Last) else self.now_ns
         start_ns, end_ns = time_range(query.time, self.zone, now_ns=now_ns)
+        newest = self.catalog.t_max
         if start_ns is not None and newest is not None and newest < start_ns:
             ago = format_duration(start_ns - newest)
             self.hints.append(
                 f"nothing is that new: the newest event is of {format_time(newest)}, {ago} before the range"
             )
         return start_ns, end_ns
+
+    def _end_of_last(self) -> int:
+        """What `last` counts back from; on raw files that event is in the range."""
+        if self.counts_from is None:
+            return self.now_ns
+        if (hint := self.counts_from.hint(self.now_ns)) is not None:
+            self.hints.append(hint)
+        return self.counts_from.ns + 1
 
     def _time_of(self, written: str) -> int:
         return parse_time(written, self.zone, now_ns=self.now_ns)

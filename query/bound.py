@@ -143,7 +143,7 @@ class BoundQuery:
     """A stage, ready to run.
 
     start_ns, end_ns: half-open time range, None: open. near: ranked meaning. order: sort keys, after which (ts, seq)
-    always decides; empty: newest first when `limit` cuts is never guessed, plain (ts, seq) ascending order is used.
+    always decides, oldest first; empty: that alone, also where `limit` cuts.
     near_k: with near and an order on fields, how many best by meaning are ranked. limit None: all.
     drop_missing: rows without a value of the first order key are left out (`top N by f`).
     shown: fields that the query names and the answer should show beside the originals.

@@ -98,7 +98,7 @@ class Col:
         """The field has one of the values."""
         given = tuple(_value(value) for value in values)
         if not given:
-            raise QueryError(f"isin of {self.name.text} has no values")
+            raise QueryError(f"isin of {self.name.text} has no values: give at least one")
         return Expression(In(self.name, given))
 
     def has(self, text: Any) -> Expression:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import unicodedata
 from datetime import UTC, date, datetime
 from typing import Any
+
+from treering.indexer.whole_numbers import digits_of, is_whole, json_text
 
 HIDDEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Unicode categories that never reach a terminal as they are: controls, half characters, line separators."""
@@ -40,9 +41,9 @@ def cell(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, float):
         return f"{value:.6g}"
-    if isinstance(value, str | int):
-        return visible(str(value))
-    return visible(dumps(value))
+    if isinstance(value, str):
+        return visible(value)
+    return digits_of(value) if is_whole(value) else visible(dumps(value))
 
 
 def plain(value: Any) -> str | None:
@@ -54,25 +55,31 @@ def plain(value: Any) -> str | None:
 
 
 def dumps(value: Any) -> str:
-    """Give strict JSON on one line in raw UTF-8: NaN and infinity are null, all integers stay exact."""
+    """Give strict JSON on one line in raw UTF-8: NaN and infinity are null, all whole numbers stay exact."""
     import orjson
 
     try:
-        return orjson.dumps(value, default=jsonable).decode()
+        return orjson.dumps(value, default=_with_digits).decode()
     except (TypeError, ValueError):
         # Integers beyond 64 bits and half surrogates are valid JSON in ASCII spelling; orjson refuses both.
         value = jsonable(value)
         try:
-            text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            text = json_text(value)
             text.encode()
         except UnicodeEncodeError:
-            return json.dumps(value, allow_nan=False, separators=(",", ":"))
+            return json_text(value, ascii_only=True)
         return text
 
 
+def _with_digits(value: Any) -> Any:
+    import orjson
+
+    return orjson.Fragment(digits_of(value)) if is_whole(value) else jsonable(value)
+
+
 def jsonable(value: Any) -> Any:
-    """Give `value` in types that JSON has. Raises TypeError for what has no meaning in JSON."""
-    if value is None or isinstance(value, bool | int | str):
+    """Give `value` in types that JSON has, whole numbers of any size among them."""
+    if value is None or isinstance(value, bool | str) or is_whole(value):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None

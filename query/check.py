@@ -23,7 +23,8 @@ from treering.storage.repair import repair as repair_store
 from treering.storage.salvage import salvage as salvage_store
 from treering.storage.writer import Writer
 
-from .store import Progress, Step
+from .opening import place_of
+from .progress import Progress, checking
 
 
 def check(
@@ -47,8 +48,7 @@ def check(
     """
     if repair and salvage:
         raise ConfigError("repair and salvage: choose one; a salvage mends what it can as well")
-    place = os.fspath(path or os.environ.get("TREERING_STORE") or ".treering")
-    files, directory = located(place)
+    files, directory = located(place_of(path))
     layout, patience, told = Layout(directory), Patience(wait_s or 0.0), checking(progress)
     if salvage:
         return salvage_store(files, layout, Decoder(), embedded_texts, patience=patience, progress=told)
@@ -88,10 +88,3 @@ def embedded_texts(
     keys: Keys = body_keys(body) if body is not None and n_rows else np.zeros(n_rows, KEY)
     is_embedding = model is None or not is_given(model)
     return text_parts(columns, keys) if is_embedding else TextParts.empty(), keys
-
-
-def checking(progress: Progress | None) -> Callable[[int, int, str], None] | None:
-    """Give the callback of the storage for one that takes steps."""
-    if progress is None:
-        return None
-    return lambda done, total, unit: progress(Step("check", done, total, unit))

@@ -181,7 +181,7 @@ class Clauses(Transformer[Token, Query]):
         return _clause("time", On(items[0].lower()), items)
 
     def on(self, items: Sequence[Token]) -> Clause:
-        day = self.time(items[1:])
+        day = _written(items[1])
         _placed(day_range, day, UTC, now_ns=0, position=items[1].start_pos)
         return _clause("time", On(day), items)
 
@@ -195,11 +195,9 @@ class Clauses(Transformer[Token, Query]):
         return _clause("time", Between(items[1], items[3]), items)
 
     def time(self, items: Sequence[Token]) -> str:
-        token = items[0]
-        at = token.start_pos
-        text = read_string(token, position=at) if token.type == "STRING" else str(token)
-        _placed(parse_time, text, UTC, now_ns=0, position=at)
-        return text.lower() if token.type in ("TODAY", "YESTERDAY") else text
+        text = _written(items[0])
+        _placed(parse_time, text, UTC, now_ns=0, position=items[0].start_pos)
+        return text
 
     def tz(self, items: Sequence[Token]) -> Clause:
         zone = read_string(items[1], position=items[1].start_pos)
@@ -279,6 +277,12 @@ def _called(name: Name) -> str:
 def _duration(token: Token) -> str:
     _placed(parse_duration, str(token), position=token.start_pos)
     return str(token)
+
+
+def _written(token: Token) -> str:
+    """A time as it is written, without its quotes."""
+    text = read_string(token, position=token.start_pos) if token.type == "STRING" else str(token)
+    return text.lower() if token.type in ("TODAY", "YESTERDAY") else text
 
 
 def _placed(check: Callable[..., Any], *values: Any, position: int | None, **more: Any) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from treering.indexer.whole_numbers import whole_number
+
 from .ast import Scalar
 
 Mask = npt.NDArray[np.bool_]
@@ -59,7 +61,9 @@ def compare_decimals(texts: Sequence[str | None], op: str, literal: Number) -> M
     holds = OPERATORS[op]
     if isinstance(literal, float) and math.isnan(literal):
         return np.zeros(len(texts), np.bool_)
-    return np.fromiter((t is not None and holds(int(t), literal) for t in texts), np.bool_, len(texts))
+    return np.fromiter(
+        (t is not None and holds(whole_number(t), literal) for t in texts), np.bool_, len(texts)
+    )
 
 
 def _compare_ints(values: npt.NDArray[Any], op: str, literal: Number) -> Mask:

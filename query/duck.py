@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from treering.storage.shortage import shortage_told
+
 SETTINGS = (
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
@@ -17,15 +19,19 @@ SETTINGS = (
 )
 """Locked last, so that no SQL text can open files, load extensions or reach the network."""
 
+COMPUTING = "while DuckDB computed the answer (a shorter time range or fewer groups take less)"
+"""What was being done, where memory runs out."""
+
 
 def connect() -> Any:
     """Give a connection that reads nothing but the tables registered with it, to a database of its own."""
-    import duckdb
+    with shortage_told(COMPUTING):
+        import duckdb
 
-    connection = duckdb.connect(":memory:", config={"enable_external_access": "false"})
-    for setting in SETTINGS:
-        connection.execute(setting)
-    return connection
+        connection = duckdb.connect(":memory:", config={"enable_external_access": "false"})
+        for setting in SETTINGS:
+            connection.execute(setting)
+        return connection
 
 
 def calculator() -> Any:
@@ -45,5 +51,6 @@ def _shared(process: int) -> Any:
 
 def fetch_arrow(connection: Any, sql: str) -> pa.Table:
     """Run SQL and give the answer as a table; a statement without an answer gives no columns."""
-    answer = connection.sql(sql)
-    return pa.table({}) if answer is None else answer.to_arrow_table()
+    with shortage_told(COMPUTING):
+        answer = connection.sql(sql)
+        return pa.table({}) if answer is None else answer.to_arrow_table()

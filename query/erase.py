@@ -22,8 +22,8 @@ from .bound import BAnd, BCond, BExists, BNot, BOr, BoundQuery, BSimilar
 from .columns_used import physical_columns, uses_meaning
 from .names import Catalog, fold_name
 from .prune import candidates
-from .rows import Choice, RowIds
-from .scan import check_conditions, matching
+from .rows import RowIds
+from .scan import check_conditions
 from .table_part import TablePart
 from .walk import names_of
 
@@ -112,11 +112,7 @@ class Matching:
 
 def _rows(part: Part, bound: BoundQuery) -> RowIds:
     one = candidates(part, bound.where, bound.start_ns, bound.end_ns)
-    if one is None:
-        return np.empty(0, np.intp)
-    is_sure = one.is_certain or bound.where is None
-    choice: Choice = one.choice if is_sure else one.choice.where(matching(bound.where, one.choice))  # type: ignore[arg-type]
-    return choice.row_ids()
+    return np.empty(0, np.intp) if one is None else one.scanned(bound.where).row_ids()
 
 
 def _catalog(parts: Sequence[Part]) -> Catalog:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -58,8 +57,7 @@ def find_anchor(
     """
     same = BCompare(column, "=", value)
     kept = [one for part in snapshot.parts if (one := candidates(part, same, None, None)) is not None]
-    found = [_scanned(one, same) for one in kept]
-    rows, n = ordered(Rows.of(found), (), None)
+    rows, n = ordered(Rows.of([one.scanned(same) for one in kept]), (), None)
     for part_index, row in zip(rows.part.tolist(), rows.row.tolist(), strict=True):
         part: Part = rows.parts[part_index]
         vec = int(part.vec_of_row()[row])
@@ -106,14 +104,10 @@ def _chosen(one: Candidates, query: BoundQuery, plan: Plan) -> Choice:
             plan.saw_all = False
             one = Candidates(best, one.is_certain)
     plan.rows_scanned += 0 if one.is_certain else len(one.choice)
-    choice = _scanned(one, query.where)
+    choice = one.scanned(query.where)
     if query.left_out is None:
         return choice
     return choice.where(choice.of_rows(choice.part.seq) != query.left_out)
-
-
-def _scanned(one: Candidates, where: Any) -> Choice:
-    return one.choice if one.is_certain or where is None else one.choice.where(matching(where, one.choice))
 
 
 def _matched(choices: Sequence[Choice], plan: Plan) -> int:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from treering.indexer.whole_numbers import json_text, whole_number
 from treering.storage.part import Part
 
 from .bound import Column
 from .compare import EXACT_FLOAT
 from .kinds import kind_of
+from .mixed_lists import KIND as MIXED_LIST
+from .mixed_lists import OF_ONE, list_path, read_list, whole_list
 from .rows import Mask, RowIds, Rows, holds
 from .scan import numbers
 from .table_part import LEVEL_NAMES
@@ -45,7 +49,10 @@ class Typed:
         return _masked(self.values, self.valid)
 
     def to_python(self) -> list[Any]:
-        """The values as Python objects, None where not valid; times stay int nanoseconds."""
+        """The values as Python objects, None where not valid; times stay int nanoseconds.
+
+        A whole number of any size is exact: beyond 640 digits it is a `Decimal`, which Python can print.
+        """
         if self.kind == "ts" and isinstance(self.values, np.ndarray):
             return [
                 v if ok else None for v, ok in zip(self.values.tolist(), self.valid.tolist(), strict=True)
@@ -56,9 +63,10 @@ class Typed:
 
 
 _READ: dict[str, Callable[[Any], Any]] = {
-    "decimal": int,
+    "decimal": whole_number,
     "object": lambda _: {},
-    "list of decimal": lambda items: [None if i is None else int(i) for i in items],
+    "list of decimal": lambda items: [None if i is None else whole_number(i) for i in items],
+    MIXED_LIST: read_list,
 }
 
 
@@ -66,15 +74,34 @@ def typed_values(rows: Rows, column: Column) -> list[Typed]:
     """Values of a field by type, best physical column first; only types that occur."""
     out: list[Typed] = []
     taken = np.zeros(len(rows), np.bool_)
-    for name in column.physical:
-        one = _typed(rows, name)
-        if one is None:
-            continue
+    for one in _held(rows, column):
         valid = one.valid & ~taken
         taken |= one.valid
         if valid.any():
             out.append(Typed(one.kind, one.values, valid))
     return out
+
+
+def _held(rows: Rows, column: Column) -> Iterator[Typed]:
+    """Values by physical column; a list of several types, which is in several of them, comes before these."""
+    for path, names in groupby(column.physical, list_path):
+        found = [one for name in names if (one := _typed(rows, name)) is not None]
+        if path is not None and len(found) > 1:
+            yield from _mixed_lists(found)
+        yield from found
+
+
+def _mixed_lists(found: Sequence[Typed]) -> Iterator[Typed]:
+    mixed = np.add.reduce([one.valid.astype(np.int8) for one in found]) > 1
+    if not mixed.any():
+        return
+    rows = np.flatnonzero(mixed)
+    held = [
+        Typed(one.kind, one.to_arrow().take(pa.array(rows)), one.valid[rows]).to_python() for one in found
+    ]
+    texts = pa.array([json_text(whole_list(lists)) for lists in zip(*held, strict=True)], pa.large_string())
+    place = np.cumsum(mixed) - 1
+    yield Typed(MIXED_LIST, texts.take(pa.array(place, mask=~mixed)), mixed)
 
 
 def _typed(rows: Rows, name: str) -> Typed | None:
@@ -113,7 +140,7 @@ def merged(found: Sequence[Typed], n: int) -> pa.Array:
         return pa.nulls(n)
     if len({t.kind for t in found}) == 1 and found[0].kind in (*STORED, "text") and len(found) == 1:
         return found[0].to_arrow()
-    if len(found) == 1 and found[0].kind.startswith("list of ") and found[0].kind != "list of decimal":
+    if len(found) == 1 and found[0].kind.startswith(OF_ONE) and found[0].kind != "list of decimal":
         return found[0].to_arrow()
     kinds = {t.kind for t in found}
     if kinds == {"int", "float"} and all(_fits_float(t) for t in found):
@@ -136,7 +163,7 @@ def float_values(found: Sequence[Typed], n: int) -> pa.Array:
     return pa.array(values, mask=~valid)
 
 
-def _nearest_float(value: int) -> float:
+def _nearest_float(value: int | Decimal) -> float:
     try:
         return float(value)
     except OverflowError:
@@ -164,7 +191,7 @@ def as_text(value: Any) -> str | None:
     """A value of a field of several types as text: texts as they are, others as JSON."""
     if value is None or isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return json_text(value)
 
 
 def _fits_float(one: Typed) -> bool:

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from treering.indexer.whole_numbers import digits_of
+
 from .cells import dumps
 from .field_values import Typed
+from .mixed_lists import KIND as MIXED_LIST
+from .mixed_lists import pieces_of_list
 from .pieces import PIECE_TYPES
 
 Key = tuple[Any, ...]
@@ -38,8 +43,9 @@ class Coded:
 
     def pieces(self, codes: Sequence[int | None]) -> Iterator[tuple[str, pa.Array]]:
         """The values of some codes as one array for each kind that occurs in the field."""
-        for kind in dict.fromkeys(self.kinds):
-            mine = [self.values[c] if c is not None and self.kinds[c] == kind else None for c in codes]
+        held = [_by_kind(value, kind) for value, kind in zip(self.values, self.kinds, strict=True)]
+        for kind in dict.fromkeys(kind for one in held for kind in one):
+            mine = [None if c is None else held[c].get(kind) for c in codes]
             yield kind, pa.array([_stored(value, kind) for value in mine], PIECE_TYPES[kind])
 
 
@@ -72,7 +78,7 @@ def key_of(value: Any, kind: str = "") -> Key:
         return LEVEL, value
     if isinstance(value, bool):
         return BOOL, value
-    if isinstance(value, (int, float)):
+    if isinstance(value, (int, float, Decimal)):
         return (NUMBER, value) if value == value else (NOT_A_NUMBER,)
     if isinstance(value, str):
         return TEXT, value
@@ -105,6 +111,11 @@ def signless(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return values + 0.0 if values.dtype.kind == "f" else values
 
 
+def _by_kind(value: Any, kind: str) -> dict[str, Any]:
+    """A value by its kind, a list of several types by those of its elements."""
+    return pieces_of_list(value) if kind == MIXED_LIST else {kind: value}
+
+
 def _stored(value: Any, kind: str) -> Any:
     """A value as a table keeps it; whole numbers of any size are text."""
     if value is None:
@@ -112,7 +123,7 @@ def _stored(value: Any, kind: str) -> Any:
     if kind == "object":
         return True
     if kind == "decimal":
-        return str(value)
+        return digits_of(value)
     if kind == "list of decimal":
-        return [None if item is None else str(item) for item in value]
+        return [None if item is None else digits_of(item) for item in value]
     return value

@@ -55,7 +55,7 @@ def read_condition(obj: Json, depth: int = 0) -> Cond:
         raise QueryError(f"conditions nest deeper than {MAX_DEPTH}: simplify the query")
     obj = as_object(obj, '"filter"')
     if not obj:
-        raise QueryError("a condition is empty: {}")
+        raise QueryError('a condition is empty, {}: leave "filter" out for every event')
     return all_of(c for key, value in obj.items() for c in _entry(key, value, depth + 1))
 
 
@@ -64,7 +64,7 @@ def _entry(key: Json, value: Json, depth: int) -> list[Cond]:
     if key in ("and", "or"):
         items = [read_condition(item, depth) for item in as_list(value, key)]
         if not items:
-            raise QueryError(f'"{key}" is empty')
+            raise QueryError(f'"{key}" is empty: give a list of conditions, or leave it out')
         return [all_of(items) if key == "and" else any_of(items)]
     if key == "not":
         return [negate(read_condition(value, depth))]
@@ -75,7 +75,7 @@ def _entry(key: Json, value: Json, depth: int) -> list[Cond]:
     name = read_name(key)
     if isinstance(value, Mapping):
         if not value:
-            raise QueryError(f'"{key}" has no operator')
+            raise QueryError(f'"{key}" has no operator: write {{"{key}": {{">": 1}}}}')
         return [c for op, operand in value.items() for c in _operation(name, op, operand)]
     if isinstance(value, list):
         raise QueryError(f'"{key}" is compared with a list: write {{"{key}": {{"in": [...]}}}}')
@@ -109,7 +109,7 @@ def _operation(name: Name, written: str, operand: Json) -> list[Cond]:
 def _in_values(obj: Json, name: Name) -> tuple[Value, ...]:
     values = (obj,) if isinstance(obj, Mapping) else tuple(as_list(obj, f'"in" of "{name.text}"'))
     if not values:
-        raise QueryError(f'"in" of "{name.text}" has no values')
+        raise QueryError(f'"in" of "{name.text}" has no values: give at least one')
     return tuple(as_value(value) for value in values)
 
 
@@ -127,5 +127,5 @@ def _similar(name: Name | None, obj: Json) -> list[Cond]:
 def read_meaning(obj: Mapping[str, Json]) -> Value:
     """Give the text, or the parameter, that `near` compares with."""
     if ("text" in obj) == ("param" in obj):
-        raise QueryError('"near" takes "text" or "param"')
+        raise QueryError('"near" takes "text" or "param", one of them')
     return Param(as_text(obj["param"], "param")) if "param" in obj else as_text_or_param(obj["text"], "text")

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
+from treering.indexer.whole_numbers import whole_number
 from treering.storage.errors import QueryError
 
 from .ast import Between, Last, Like, Near, On, Output, Query, Similar, Sort, Stat, Time, Value
@@ -36,13 +37,11 @@ _KEYS = frozenset(
 def read_json(text: str) -> Json:
     """Give the object that a JSON text spells. Raises QueryError with the place of the fault."""
     try:
-        return json.loads(text)
+        return json.loads(text, parse_int=whole_number)
     except json.JSONDecodeError as error:
         raise QueryError(f"not JSON: {error.msg}", text=text, position=error.pos) from None
     except RecursionError:
         raise QueryError(f"conditions nest deeper than {MAX_DEPTH}: simplify the query") from None
-    except ValueError as error:  # a number of thousands of digits
-        raise QueryError(f"not JSON: {error}") from None
 
 
 def from_json(obj: Json) -> Query:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pyarrow as pa
 
 from treering.storage.part import Part
-from treering.storage.schema import FIELDS, split_physical
+from treering.storage.schema import FIELDS, PATH_TYPES, split_physical
 
 from .bound import Column
+from .pieces import MARK
 from .table_part import TablePart
 
 OF_CODE = {"i": "int", "f": "float", "b": "bool", "s": "text", "z": "decimal", "o": "object"}
@@ -24,7 +27,7 @@ def kind_of(part: Part, name: str) -> str:
     """Kind of a column that the part holds.
 
     One of `int float decimal ts bool level text object`, or `list of` one of them; `decimal` is a whole
-    number of any size as text.
+    number of any size as text. A list of several types is in as many columns (see `mixed_lists`).
     """
     if isinstance(part, TablePart):
         return part.kind(name)
@@ -64,6 +67,12 @@ def arrow_kind(type: pa.DataType) -> str:
     return "text"
 
 
+def by_code(physical: Iterable[str]) -> tuple[str, ...]:
+    """Columns of one path in the order in which they speak: a record may hold a list beside the value."""
+    places = {code: place for place, code in enumerate(("", *PATH_TYPES))}
+    return tuple(sorted(physical, key=lambda name: places[split_physical(name)[1]]))
+
+
 def path_groups(column: Column) -> list[list[str]]:
     """The physical columns of a field by path, best path first.
 
@@ -74,5 +83,5 @@ def path_groups(column: Column) -> list[list[str]]:
         return [list(column.physical)]
     groups: dict[str, list[str]] = {}
     for name in column.physical:
-        groups.setdefault(split_physical(name)[0], []).append(name)
+        groups.setdefault(split_physical(name.partition(MARK)[0])[0], []).append(name)
     return list(groups.values())

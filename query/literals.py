@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from math import isfinite
 
+from treering.indexer.whole_numbers import digits_of, is_whole
 from treering.storage.errors import QueryError
 
 from .ast import Name, Param, Scalar, Value
@@ -44,7 +46,9 @@ JSON_WORDS = frozenset(("near", "phrase"))
 """Words of the JSON form's filters; plain names in text."""
 
 MAX_DIGITS = 1000
-"""Digits of a whole number; Python refuses to convert very long ones, and no log holds them."""
+"""Digits of a whole number that a query may hold; the numbers that it is compared with may have any number of them."""
+
+_BEYOND = 10**MAX_DIGITS
 
 _MARKS = "\u0300-\u036f\u0900-\u0963\u0966-\u109f\u1780-\u17d3"
 _PLAIN = re.compile(rf"[^\W\d](?:[\w.\-{_MARKS}]*[\w{_MARKS}])?")
@@ -127,9 +131,10 @@ def write_string(text: str) -> str:
 def read_number(token: str, *, position: int | None = None) -> int | float:
     """Read a number: whole ones of any size stay exact. Raises QueryError beyond the range of float64."""
     if token.lstrip("+-").isdigit():
-        if len(token) > MAX_DIGITS:
-            raise QueryError(f"a number of {len(token)} digits, {MAX_DIGITS} are allowed", position=position)
-        return int(token)
+        n_digits = len(token.lstrip("+-"))
+        if n_digits > MAX_DIGITS:
+            raise QueryError(f"a number of {n_digits} digits, {MAX_DIGITS} are allowed", position=position)
+        return int(Decimal(token))
     value = float(token)
     if not isfinite(value):
         raise QueryError(f"{token} is beyond the range of numbers", position=position)
@@ -164,18 +169,27 @@ def write_value(value: Value) -> str:
 
 def write_number(value: int | float) -> str:
     """Spell a number so that it reads back as the same type and value."""
-    return repr(value)
+    return digits_of(value) if isinstance(value, int) else repr(value)
 
 
 def check_scalar(value: object, *, position: int | None = None) -> Scalar:
     """Give the value if it is a literal of the language. Raises QueryError otherwise."""
     if isinstance(value, float) and not isfinite(value):
         raise QueryError(f"{value} cannot be compared: no ordering holds for it", position=position)
-    if isinstance(value, (str, bool, int, float)):
+    if is_whole(value):
+        return check_whole(value, position=position)
+    if isinstance(value, (str, bool, float)):
         return value
     raise QueryError(
         f"a value must be text, a number, true or false, not {type(value).__name__}", position=position
     )
+
+
+def check_whole(value: int | Decimal, what: str = "a number", *, position: int | None = None) -> int:
+    """Give a whole number as a literal. Raises QueryError for one of more than MAX_DIGITS digits."""
+    if not -_BEYOND < value < _BEYOND:
+        raise QueryError(f"{what} of more than {MAX_DIGITS} digits: no more are allowed", position=position)
+    return int(value)
 
 
 def read_pattern(token: str) -> str:
@@ -204,11 +218,8 @@ def check_pattern(pattern: str, *, position: int | None = None) -> str:
     try:
         re2.compile(pattern, options)
     except re2.error as error:
-        reason = (
-            error.args[0].decode("utf-8", "replace")
-            if isinstance(error.args[0], bytes)
-            else str(error.args[0])
-        )
+        told = error.args[0]
+        reason = told.decode("utf-8", "replace") if isinstance(told, bytes) else told
         raise QueryError(
             f"the pattern is not understood ({reason}); look-around and back-references are not available, "
             "so that every pattern runs in linear time",

@@ -11,11 +11,13 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from treering.indexer.whole_numbers import whole_number
 from treering.storage.part import Part
 from treering.storage.schema import split_physical
 
 from .bound import Column
 from .field_values import python_values
+from .kinds import by_code
 from .rows import RowIds, Rows, holds
 
 LONG_NUMBER = re.compile(rb"[0-9]{18}")
@@ -81,7 +83,7 @@ def _parsed(raw: bytes | None, *, finite: bool) -> tuple[Record | None, bool]:
 def _parsed_leniently(text: bytes, *, finite: bool) -> tuple[Record | None, bool]:
     """The same with exact long numbers, and for NaN, Infinity, half characters and bad UTF-8."""
     try:
-        record = json.loads(text.decode("utf-8", "replace"), strict=False)
+        record = json.loads(text.decode("utf-8", "replace"), strict=False, parse_int=whole_number)
     except (ValueError, RecursionError):
         return None, True
     return (json_safe(record, finite=finite), False) if isinstance(record, dict) else (None, True)
@@ -118,7 +120,7 @@ def _rebuilt(rows: Rows, part: Part, is_text: list[bool], *, finite: bool) -> li
         path, code = split_physical(name)
         if code:
             paths.setdefault(path, []).append(name)
-    found = [Column(path, tuple(names), "mixed") for path, names in paths.items()]
+    found = [Column(path, by_code(names), "mixed") for path, names in paths.items()]
     out: list[Record] = [{} for _ in range(len(rows))]
     chosen = np.asarray(is_text, np.bool_)
     _put(out, rows, np.flatnonzero(chosen), texts, finite=finite)

@@ -37,6 +37,19 @@ TYPE_WORDS = {
 MAX_PARTITIONS = 20
 """Values of a partition field that are shown, those of the most segments."""
 
+_OF_SEGMENT = ("hot", "text", "vec", "parts", "post", "patt", "blobs", "late", "del", "segment")
+_DIRECTORIES = {
+    "wal": "wal",
+    "meta": "meta",
+    "_manifest": "manifest",
+    "rejects": "rejects",
+    "reembed": "reembed",
+    "salvaged": "salvaged",
+}
+
+FILE_KINDS = (*_OF_SEGMENT, *_DIRECTORIES.values(), "other")
+"""Kinds of the files of a store, in the order in which they are told; `docs/format/layout.md` draws them."""
+
 _EXAMPLES = 3
 _EXAMPLE_CHARS = 60
 
@@ -45,7 +58,8 @@ _EXAMPLE_CHARS = 60
 class FieldInfo:
     """One field.
 
-    types: events by type. fill: share of all events that hold a value. source: original, canonical, signal or system.
+    types: events by type; an event counts in each type of its list. n, fill: number of events that hold a value, and
+    their share of all. source: original, canonical, signal or system.
     """
 
     name: str
@@ -62,18 +76,32 @@ def field_infos(snapshot: Snapshot) -> list[FieldInfo]:
     infos: dict[tuple[str, str], FieldInfo] = {}
     signals = SIGNALS
     for part in snapshot.parts:
+        columns: dict[tuple[str, str], list[str]] = defaultdict(list)
         for physical, stats in part.fields.items():
+            if not stats.n:  # only events that are deleted had a value
+                continue
             path, code = split_physical(physical)
             source, kind, unit = _describe(path, code, signals)
             info = infos.setdefault((source, path), FieldInfo(path, {}, 0, 0.0, unit, source))
             info.types[kind] = info.types.get(kind, 0) + stats.n
-            info.n += stats.n
+            columns[source, path].append(physical)
             if len(info.examples) < _EXAMPLES:
                 _add_examples(info, part, physical)
+        for key, held in columns.items():
+            infos[key].n += _n_events(part, held)
     for info in infos.values():
         info.fill = info.n / snapshot.n_rows if snapshot.n_rows else 0.0
     order = {"original": 0, "canonical": 1, "signal": 2, "system": 3}
     return sorted(infos.values(), key=lambda i: (order[i.source], i.name))
+
+
+def _n_events(part: Part, columns: Sequence[str]) -> int:
+    """Events with a value in one of the columns of a path: a list of several types is in several of them."""
+    counts = [part.fields[name].n for name in columns]
+    if len(columns) == 1 or not any(split_physical(name)[1].startswith("[") for name in columns):
+        return sum(counts)
+    has = [part.column(name).is_valid().to_numpy(zero_copy_only=False) for name in columns]
+    return int(np.count_nonzero(np.logical_or.reduce(has)))
 
 
 def _describe(path: str, code: str, signals: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -117,7 +145,7 @@ def store_stats(
         "rows_in_memory": sum(p.n_rows for p in parts if not p.is_stored),
         "t_min_ns": min((p.t_min for p in parts), default=None),
         "t_max_ns": max((p.t_max for p in parts), default=None),
-        "vectors": sum(len(p.vectors()) for p in parts),
+        "vectors": sum(p.n_vectors for p in parts),
         "templates": len({k.tobytes() for p in parts for k in p.template_keys()}),
         "pending": snapshot.pending,
         "rejected": snapshot.n_rejected,
@@ -126,7 +154,7 @@ def store_stats(
         "effective_shards": _effective([s["rows"] for s in shards if s["shard"] is not None]),
         "partition_fields": partition_fields(parts),
         "partitions": partition_table(parts),
-        "bytes": file_bytes(sizes),
+        "bytes": file_bytes(path, sizes),
         "model": None if model is None else model.model_id,
         "manifest_version": snapshot.version,
     }
@@ -206,12 +234,18 @@ def _partitions(parts: Sequence[Part]) -> Iterator[tuple[str, Counter[str], int,
             yield name, counts, len(listings), listings.count(None)
 
 
-def file_bytes(files: Mapping[Path, int]) -> dict[str, int]:
-    """Bytes by kind of file, of the bytes of each file."""
-    sizes: dict[str, int] = defaultdict(int)
+def file_bytes(path: Path, files: Mapping[Path, int]) -> dict[str, int]:
+    """Bytes by kind of file of the store at `path`, of the bytes of each file."""
+    sizes: Counter[str] = Counter()
     for file, n_bytes in files.items():
-        kind = file.name if file.suffix == ".arrow" and "-" not in file.stem else file.parent.name
-        if file.suffix == ".arrow" and "-" in file.stem:
-            kind = file.stem.partition("-")[0] + "-*.arrow"
-        sizes[kind] += n_bytes
-    return dict(sorted(sizes.items()))
+        sizes[_kind_of_file(file.parts[len(path.parts) :])] += n_bytes
+    return {kind: sizes[kind] for kind in FILE_KINDS if kind in sizes}
+
+
+def _kind_of_file(place: Sequence[str]) -> str:
+    """Kind of a file by where it lies in its store."""
+    head, name = place[0], place[-1]
+    if head != "seg":
+        return _DIRECTORIES.get(head, "other")
+    kind = name.partition(".")[0].partition("-")[0]
+    return kind if kind in _OF_SEGMENT else "other"

@@ -30,7 +30,9 @@ def parse(text: str) -> Query:
     Raises QueryError with the place of the fault.
     """
     if len(text) > MAX_LENGTH:
-        raise QueryError(f"the query has {len(text):,} characters, {MAX_LENGTH:,} are allowed")
+        raise QueryError(
+            f"the query has {len(text):,} characters, {MAX_LENGTH:,} are allowed: give long lists as a parameter"
+        )
     try:
         query: Query = grammar().parse(text)  # type: ignore[assignment]
     except UnexpectedInput as fault:

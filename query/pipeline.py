@@ -36,7 +36,7 @@ def pipeline(drafts: Iterable[tuple[Query, Positions]]) -> Query:
         for stage in _split(bare):
             _push(stages, stage)
     if len(stages) > MAX_STAGES:
-        raise QueryError(f"{len(stages)} stages, {MAX_STAGES} are allowed")
+        raise QueryError(f"{len(stages)} stages, {MAX_STAGES} are allowed: ask in two queries")
     if len(stages) == 1 and not exact and tz is None:
         return _ranked_by_threshold(stages[0], top_at)
     first, *rest = [_ranked_by_threshold(stage, top_at) for stage in stages] or [Query()]

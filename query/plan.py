@@ -56,34 +56,39 @@ class Plan:
     @property
     def lines(self) -> list[str]:
         """The account, line by line."""
-        out = ["exact" if self.exact else "approximate"]
+        time_line = "time: " + ", ".join(f"{name} {ms:.2f} ms" for name, ms in self.steps.items())
+        return [
+            "exact" if self.exact else "approximate",
+            *self._read_lines(),
+            *self._ranking_lines(),
+            *self._pending_lines(),
+            *self.notes,
+            time_line,
+        ]
+
+    def _read_lines(self) -> Iterator[str]:
         by_what = ", ".join(f"{n:,} by {reason}" for reason, n in self.skipped.items())
-        out.append(
-            f"parts: {self.parts - self.parts_skipped:,} of {self.parts:,} read"
-            + (f"; skipped: {by_what}" if by_what else "")
-        )
-        out.append(
+        skipped = f"; skipped: {by_what}" if by_what else ""
+        yield f"parts: {self.parts - self.parts_skipped:,} of {self.parts:,} read{skipped}"
+        yield (
             f"rows: {self.rows:,} stored, {self.rows_candidate:,} after pruning, "
             f"{self.rows_scanned:,} scanned"
         )
         if self.rows_matched is not None:
-            out.append(f"matched: {self.rows_matched:,}")
-        if self.meaning:
-            used = ", ".join(
-                f"{name} in {n} part{'s' * (n != 1)}" for name, n in sorted(self.meaning.items())
-            )
-            out.append(
-                f"meaning: {used}; {self.vectors_scored:,} vectors scored, {self.vectors_reranked:,} exactly"
-            )
+            yield f"matched: {self.rows_matched:,}"
+
+    def _ranking_lines(self) -> Iterator[str]:
+        used = ", ".join(f"{name} in {n} part{'s' * (n != 1)}" for name, n in sorted(self.meaning.items()))
+        if used:
+            yield f"meaning: {used}; {self.vectors_scored:,} vectors scored, {self.vectors_reranked:,} exactly"
         if self.order:
-            out.append(f"order: {self.order}")
+            yield f"order: {self.order}"
+
+    def _pending_lines(self) -> Iterator[str]:
         if self.pending:
-            out.append(f"pending: {self.pending:,} texts wait for their vector")
+            yield f"pending: {self.pending:,} texts wait for their vector"
         if self.signals_pending:
-            out.append("pending: signals that need vectors are still to come")
-        out.extend(self.notes)
-        out.append("time: " + ", ".join(f"{name} {ms:.2f} ms" for name, ms in self.steps.items()))
-        return out
+            yield "pending: signals that need vectors are still to come"
 
     def to_json(self) -> dict[str, Any]:
         """The account as plain values."""

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from treering.indexer.whole_numbers import digits_of
 from treering.storage.batch import PART_FIELDS
 from treering.storage.errors import QueryError
 
 from .aliases import fold_name
 from .ast import Name
 from .bound import Column
+from .literals import MAX_DIGITS
+
+_NUMBER = re.compile(rf"-?[0-9]{{1,{MAX_DIGITS}}}")
 
 Vector = npt.NDArray[np.float32]
 
@@ -54,7 +60,7 @@ def spellings(column: Column, value: Any) -> list[Any]:
     if isinstance(value, bool):
         return [value]
     if isinstance(value, int):
-        return [str(value)] if column.type == "text" else [value, str(value)]
-    if isinstance(value, str) and value.lstrip("-").isdecimal() and value.isascii() and column.type != "text":
-        return [value, int(value)]
+        return [digits_of(value)] if column.type == "text" else [value, digits_of(value)]
+    if isinstance(value, str) and _NUMBER.fullmatch(value) and column.type != "text":
+        return [value, int(Decimal(value))]
     return [value]

@@ -23,7 +23,7 @@ from .bound import BAnd, BCompare, BCond, BExists, BHas, BIn, BMatches, BNot, BO
 from .compare import EXACT_FLOAT, compare_numbers, is_number
 from .kinds import NUMBERS, kind_of
 from .rows import Choice, Interval, holds, value_count
-from .scan import level_code
+from .scan import level_code, matching
 from .text_evidence import ALL, CANNOT, MANY, MAY, filter_answer, listed_answer
 
 LEAF_SHARE = 0.05
@@ -61,6 +61,12 @@ class Candidates:
 
     choice: Choice
     is_certain: bool
+
+    def scanned(self, where: BCond | None) -> Choice:
+        """Give the rows that match `where`, which is evaluated only where it has to be."""
+        if self.is_certain or where is None:
+            return self.choice
+        return self.choice.where(matching(where, self.choice))
 
 
 def candidates(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from treering.indexer.times import MIN_NS
 from treering.storage.cut import Cut, Plan, State, cut_chosen, cut_older, cut_to_size
 from treering.storage.eraser import Act, Erased
 from treering.storage.errors import ConfigError
@@ -152,9 +153,21 @@ def of_condition(action: str, query: Any, parsed: ast.Query, bind: Bind) -> Eras
     return Erasure(action, query_text(query, parsed), plan, matching=matching)
 
 
+def check_one_rule(**rules: object) -> None:
+    """Raise ConfigError unless exactly one rule of an expiry is given (None: it is not)."""
+    given = [name for name, rule in rules.items() if rule is not None]
+    if len(given) != 1:
+        *others, last = rules
+        raise ConfigError(
+            f"expire takes one of {', '.join(others)} and {last}, not {' and '.join(given) or 'none'}"
+        )
+
+
 def of_age(older_than: str, now_ns: int) -> Erasure:
-    """Give the erasure of what is older than a duration (`30d`). Raises QueryError."""
-    before_ns = now_ns - parse_duration(older_than)
+    """Give the erasure of what is older than a duration (`30d`). Raises ConfigError, QueryError."""
+    if not isinstance(older_than, str):
+        raise ConfigError(f"older_than is {older_than!r}, expected a duration such as '30d'")
+    before_ns = max(now_ns - parse_duration(older_than), MIN_NS)
     return Erasure(
         "expire",
         f"older than {older_than}",

@@ -65,7 +65,7 @@ def table_columns(stage: BoundQuery) -> dict[str, Column]:
         same = stat.fn in ("min", "max") and stat.column is not None
         of_type = stat.column.type if same and stat.column is not None else "number"
         whole = Column(stat.name, (stat.name,), of_type)
-        columns[stat.name] = _in_pieces(stat.name, of_type) if of_type == "level" else whole
+        columns[stat.name] = _in_pieces(stat.name, of_type) if same else whole
     return columns
 
 

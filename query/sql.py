@@ -8,13 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from treering.storage.errors import QueryError
+from treering.storage.errors import QueryError, ShortageError, TreeringError
 from treering.storage.part import Part
 from treering.storage.schema import split_physical
+from treering.storage.shortage import ADVICE, is_shortage
 
 from .bound import Column
-from .duck import connect, fetch_arrow
+from .duck import COMPUTING, connect, fetch_arrow
 from .field_values import arrow_values
+from .kinds import by_code
 from .rows import Choice, Rows, Snapshot
 
 STAR = re.compile(r"(?i)(select|distinct|,|\.)\s*\*|\bcolumns\s*\(|\bdescribe\b|\bsummarize\b|^\s*from\b")
@@ -30,10 +32,12 @@ def run_sql(snapshot: Snapshot, text: str) -> pa.Table:
     The view has `ts` (TIMESTAMP_NS, UTC) and `seq`, every canonical field, signal and original path under its
     own name; names that are no SQL words stand in double quotes. A path of whole and fractional numbers is
     DOUBLE, one of several other types is text with JSON for what is not text. Only columns whose names occur
-    in `text` are read (all of them with `*`). Raises QueryError with DuckDB's message.
+    in `text` are read (all of them with `*`). Raises QueryError with DuckDB's message, ShortageError.
     """
     import duckdb
 
+    if not isinstance(text, str):
+        raise QueryError(f"SQL is text, not {type(text).__name__}: write 'select count(*) from events'")
     _check_statement(text)
     rows = Rows.of([Choice(part, slice(0, part.n_rows)) for part in snapshot.parts])
     columns = view_columns(snapshot.parts)
@@ -46,9 +50,15 @@ def run_sql(snapshot: Snapshot, text: str) -> pa.Table:
         connection.register("events", pa.table(events))
         return fetch_arrow(connection, text)
     except duckdb.Error as error:
-        raise QueryError(f"SQL: {str(error).strip()}") from None
+        raise _told(error) from None
     finally:
         connection.close()
+
+
+def _told(error: Exception) -> TreeringError:
+    if is_shortage(error):
+        return ShortageError(f"memory ran out {COMPUTING}: {ADVICE}")
+    return QueryError(f"SQL: {str(error).strip()}")
 
 
 def _check_statement(text: str) -> None:
@@ -58,7 +68,7 @@ def _check_statement(text: str) -> None:
     try:
         statements = duckdb.extract_statements(text)
     except duckdb.Error as error:
-        raise QueryError(f"SQL: {str(error).strip()}") from None
+        raise _told(error) from None
     if len(statements) != 1:
         raise QueryError(f"SQL: one SELECT at a time, this is {len(statements) or 'no'} statements")
     kind = statements[0].type
@@ -84,7 +94,7 @@ def view_columns(parts: Sequence[Part]) -> list[Column]:
         if path.lower() in seen:
             continue
         seen.add(path.lower())
-        out.append(Column(path, tuple(physical), "mixed"))
+        out.append(Column(path, by_code(physical), "mixed"))
     return out
 
 

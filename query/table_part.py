@@ -12,6 +12,7 @@ from treering.storage.batch import KEY, Int32s, Int64s, Keys, TextParts
 from treering.storage.part import NO_SHARD, FieldStats, Postings, Slice, VectorTable
 from treering.storage.postings import PartsTable
 from treering.storage.schema import LEVELS
+from treering.storage.signature import N_VALUES
 from treering.storage.tree import Tree
 from treering.storage.vectors import empty_table
 
@@ -127,7 +128,7 @@ class TablePart:
             n=np.empty((1, 0), np.int32),
             levels=np.zeros((1, 7), np.int32),
             shards=n_rows,
-            signature=np.full((1, 136), np.nan, np.float32),
+            signature=np.full((1, N_VALUES), np.nan, np.float32),
         )
 
     def numbers(self, name: str) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.bool_] | None]:
@@ -155,6 +156,11 @@ class TablePart:
     def vectors(self) -> VectorTable:
         """No vectors."""
         return empty_table(np.empty(0, KEY), 64, 0, 136)
+
+    @property
+    def n_vectors(self) -> int:
+        """No vectors."""
+        return 0
 
     def vec_of_row(self) -> Int32s:
         """No row has a vector."""

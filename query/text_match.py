@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from treering.indexer.whole_numbers import whole_number
 from treering.storage.errors import QueryError
 
 from .compare import compare_decimals
@@ -70,8 +71,10 @@ def decimal_test(op: str, value: int | float) -> Test:
 
 def decimals_test(values: Collection[int | float]) -> Test:
     """Whole numbers of any size, as decimal text, equal to one of `values`."""
-    wanted = frozenset(values)  # Python hashes and compares int with float by value
-    return lambda texts: np.array([t is not None and int(t) in wanted for t in texts.to_pylist()], np.bool_)
+    wanted = frozenset(values)  # Python hashes and compares numbers of all types by value
+    return lambda texts: np.array(
+        [t is not None and whole_number(t) in wanted for t in texts.to_pylist()], np.bool_
+    )
 
 
 def regex_test(pattern: str) -> Test:

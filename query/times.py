@@ -25,6 +25,9 @@ UNITS_NS = {
 }
 """Nanoseconds of each unit of a duration; a day is 24 hours."""
 
+MAX_DURATION_CHARACTERS = 200
+"""Length of a written duration; all that int64 can hold are far shorter."""
+
 Range = tuple[int | None, int | None]
 """`[start, end)` in nanoseconds; None: open."""
 
@@ -45,8 +48,8 @@ _START = datetime(1970, 1, 1, tzinfo=UTC)
 
 def parse_duration(text: str) -> int:
     """Give the nanoseconds of a duration such as `15m`, `1h30m` or `1.5s`. Raises QueryError."""
-    if _DURATION.fullmatch(text) is None:
-        raise QueryError(f"{text!r} is no duration: write 15m, 1h30m, 7d or 500ms")
+    if len(text) > MAX_DURATION_CHARACTERS or _DURATION.fullmatch(text) is None:
+        raise QueryError(f"{text[:MAX_DURATION_CHARACTERS]!r} is no duration: write 15m, 1h30m, 7d or 500ms")
     total = 0
     for whole, part, unit in _PIECE.findall(text):
         total += int(whole + part) * UNITS_NS[unit] // 10 ** len(part)
@@ -133,18 +136,23 @@ def time_range(when: Time | None, zone: tzinfo, *, now_ns: int) -> Range:
     if when is None:
         return None, None
     if isinstance(when, Last):
-        return max(now_ns - parse_duration(when.text), _MIN_NS), now_ns
+        # It ends behind the newest event of a file, which may be the last time that there is.
+        end = now_ns if now_ns <= _MAX_NS else None
+        return max(now_ns - parse_duration(when.text), _MIN_NS), end
     if isinstance(when, Between):
         start = None if when.start is None else parse_time(when.start, zone, now_ns=now_ns)
         end = None if when.end is None else parse_time(when.end, zone, now_ns=now_ns)
         if start is not None and end is not None and end < start:
-            raise QueryError(f"the time ends before it starts: {when.start} to {when.end}")
+            raise QueryError(f"the time ends before it starts, {when.start} to {when.end}: swap them")
         return start, end
     return day_range(when.day, zone, now_ns=now_ns)
 
 
-def day_range(day: str, zone: tzinfo, *, now_ns: int) -> tuple[int, int]:
-    """Give a whole day of the zone, however long it is there: a date, `today` or `yesterday`."""
+def day_range(day: str, zone: tzinfo, *, now_ns: int) -> tuple[int, int | None]:
+    """Give a whole day of the zone, however long it is there: a date, `today` or `yesterday`.
+
+    Of the first and the last day that int64 can hold: what there is of it; the last has no end. Raises QueryError.
+    """
     word = day.strip().lower()
     if word in ("today", "yesterday"):
         local = (_START + timedelta(seconds=now_ns // 10**9)).astimezone(zone).date()
@@ -157,10 +165,12 @@ def day_range(day: str, zone: tzinfo, *, now_ns: int) -> tuple[int, int]:
                 f"{day!r} is no day: write a date such as 2026-05-01, today or yesterday"
             ) from None
     try:
-        after = first + timedelta(days=1)
+        start, end = _midnight(first, zone), _midnight(first + timedelta(days=1), zone)
     except OverflowError:
         raise QueryError(f"{day} is beyond the times that nanoseconds can hold") from None
-    return _midnight(first, zone), _midnight(after, zone)
+    if end <= _MIN_NS:
+        _in_range(end, day)
+    return _in_range(max(start, _MIN_NS), day), end if end <= _MAX_NS else None
 
 
 def format_time(ns: int) -> str:
@@ -181,7 +191,7 @@ def format_duration(ns: int) -> str:
 
 
 def _midnight(day: date, zone: tzinfo) -> int:
-    return _in_range(_from_datetime(datetime(day.year, day.month, day.day, tzinfo=zone)), str(day))
+    return _from_datetime(datetime(day.year, day.month, day.day, tzinfo=zone))
 
 
 def _calendar(found: re.Match[str], zone: tzinfo, text: str) -> int:

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, tzinfo
 import numpy as np
 import numpy.typing as npt
 
+from treering.indexer.times import MAX_NS, MIN_NS
+
 from .times import parse_zone
 
 Int64s = npt.NDArray[np.int64]
@@ -23,7 +25,7 @@ def format_times(ts_ns: Int64s, zone: str) -> list[str]:
     # Offsets change on whole minutes, so each minute is looked up once.
     minutes, at = np.unique(ts_ns // (60 * 10**9), return_inverse=True)
     offsets = np.array([_offset_minutes(int(m), tz) for m in minutes], np.int64)[at]
-    local = _digits(ts_ns + offsets * (60 * 10**9))
+    local = _shifted(ts_ns, offsets * 60)
     return [text + _suffix(offset) for text, offset in zip(local, offsets.tolist(), strict=True)]
 
 
@@ -35,6 +37,16 @@ def format_time(ts_ns: int, zone: str) -> str:
 def _digits(ts_ns: Int64s) -> list[str]:
     texts: list[str] = np.datetime_as_string(ts_ns.astype("M8[ns]"), unit="ns").tolist()
     return [text.removesuffix(WHOLE) for text in texts]
+
+
+def _shifted(ts_ns: Int64s, shift_s: Int64s) -> list[str]:
+    """The digits of times so much later, although these may be later than any that int64 can hold."""
+    reach = np.abs(shift_s).max(initial=0) * 10**9
+    if not len(ts_ns) or (ts_ns.min() >= MIN_NS + reach and ts_ns.max() <= MAX_NS - reach):
+        return _digits(ts_ns + shift_s * 10**9)
+    seconds, rest = np.divmod(ts_ns, 10**9)
+    texts = np.datetime_as_string((seconds + shift_s).astype("M8[s]")).tolist()
+    return [f"{text}.{part:09d}".removesuffix(WHOLE) for text, part in zip(texts, rest.tolist(), strict=True)]
 
 
 def _offset_minutes(minute: int, tz: tzinfo) -> int:

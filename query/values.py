@@ -9,10 +9,12 @@ from datetime import date, datetime
 from typing import Any
 
 from treering.indexer.levels import code_of_word
+from treering.indexer.whole_numbers import is_whole
 from treering.storage.errors import QueryError
 
 from .ast import Param, Scalar, Value
 from .bound import BCompare, BCond, BIn, BOr, Column
+from .literals import check_whole, write_number
 from .names import type_of
 from .pieces import severity_codes, type_of_piece
 from .times import epoch_ns, is_time
@@ -69,6 +71,15 @@ class Params:
         return [name for name in self._given if name not in self.used]
 
 
+def given_params(params: Any) -> dict[str, Any]:
+    """Give the values beside a query by name. Raises QueryError for anything but a mapping of names."""
+    if params is None:
+        return {}
+    if not isinstance(params, Mapping) or not all(isinstance(name, str) for name in params):
+        raise QueryError(f"params is {params!r:.60}, expected a dict such as {{'name': value}}")
+    return dict(params)
+
+
 def _scalar(given: Any, name: str) -> Scalar:
     """Give a parameter's value as a literal; numpy scalars and datetimes count as what they hold."""
     if hasattr(given, "item") and getattr(given, "ndim", 1) == 0:
@@ -77,7 +88,9 @@ def _scalar(given: Any, name: str) -> Scalar:
         return given.isoformat()
     if isinstance(given, float) and not math.isfinite(given):
         raise QueryError(f"${name} is {given}: no comparison holds for it")
-    if isinstance(given, (bool, int, float, str)):
+    if is_whole(given):
+        return check_whole(given, f"${name} is a number")
+    if isinstance(given, (bool, float, str)):
         return given
     if given is None:
         raise QueryError(f"${name} is None: ask with `missing` or `exists`")
@@ -160,4 +173,4 @@ def literal_type(value: Scalar) -> str:
 def _spell(value: Scalar) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    return f'"{value}"' if isinstance(value, str) else write_number(value)

@@ -9,6 +9,7 @@ import pyarrow as pa
 from .agreement import kinds_of, plain_type
 from .batch import ColumnBatch
 from .errors import ConfigError
+from .payloads import CUTS
 from .residual import RESIDUAL
 from .schema import ARROW_TYPES, FIELDS, PATH_TYPES, split_physical
 
@@ -32,7 +33,7 @@ def check_table(batch: ColumnBatch, kind_of: KindOf) -> None:
 def check_columns(columns: Mapping[str, pa.Array], n_rows: int, kind_of: KindOf) -> None:
     """Raise ConfigError, naming the column, unless lengths and types fit names and what the store has."""
     for name, array in columns.items():
-        if name == RESIDUAL:
+        if name in (RESIDUAL, CUTS):
             raise ConfigError(f"column {name}: the store keeps this name for itself; take another")
         if len(array) != n_rows:
             raise ConfigError(f"column {name}: {len(array)} values, expected {n_rows}, one a row")

@@ -11,6 +11,7 @@ import orjson
 import pyarrow as pa
 
 from .arrow_write import FACTS, MAGIC, write_arrow, write_lists
+from .blame import told
 from .damage import MEND, Origin
 from .errors import DamageError, StoreError
 from .files import Files, as_store_error
@@ -24,8 +25,8 @@ from .ipc_layout import (
     n_buffers,
     read_blocks,
 )
-from .meta import StoredFile
 from .remote import GoneError, Remote, is_remote
+from .stored_file import StoredFile
 from .sums import Checks, Integers
 from .upgrade import FORMAT, OLDEST
 
@@ -62,7 +63,7 @@ class ArrowFile:
             self.schema: pa.Schema = self._reader.schema
             self.facts: dict[str, Any] = orjson.loads((self.schema.metadata or {})[FACTS])
             found = (self.facts["format"], self.facts["kind"])
-        except DamageError:
+        except (DamageError, MemoryError):
             raise
         except (pa.ArrowException, OSError, ValueError, KeyError) as error:
             raise self.damage(f"it is no segment file ({_first_line(error)})") from error
@@ -209,6 +210,9 @@ class ArrowFile:
     def _read(self, reader: pa.ipc.RecordBatchFileReader, number: int) -> pa.RecordBatch:
         try:
             return reader.get_batch(number)
+        except MemoryError:
+            # Arrow's is an ArrowException as well, and says nothing of the file.
+            raise
         except (pa.ArrowException, OSError, ValueError) as error:
             raise self.damage(f"record batch {number} cannot be read ({_first_line(error)})") from error
 
@@ -250,8 +254,8 @@ def map_file(files: Files, directory: Path, stored: StoredFile, origin: Origin |
         if n_bytes != stored.n_bytes:
             raise origin.damage(f"it has {n_bytes} bytes, the manifest says {stored.n_bytes}")
         buffer = files.map(path)
-    except FileNotFoundError as error:
-        raise origin.damage("it is missing") from error
+    except OSError as error:
+        raise origin.damage(told(error, path)) from error
     if buffer.slice(0, len(MAGIC)) != MAGIC or buffer.slice(buffer.size - len(MAGIC)) != MAGIC:
         raise origin.damage("its first or last bytes are not those of an Arrow file")
     return buffer
@@ -262,6 +266,8 @@ def _fetched(files: Remote, path: Path, stored: StoredFile, origin: Origin) -> p
     try:
         with as_store_error(path, "read it"):
             return files.fetch(path, stored)
+    except DamageError as error:
+        raise origin.damage(told(error, path)) from error
     except StoreError as error:
         if isinstance(error.__cause__, FileNotFoundError):
             raise GoneError(
@@ -270,11 +276,6 @@ def _fetched(files: Remote, path: Path, stored: StoredFile, origin: Origin) -> p
                 segment_id=origin.segment_id,
             ) from error
         raise
-
-
-def verify_file(path: Path, buffer: pa.Buffer, stored: StoredFile) -> None:
-    """Read all of a file. Raises DamageError unless its checksum is the stored one."""
-    Checks(Origin(path), buffer, stored, None).check_whole()
 
 
 def damage(path: Path, what: str) -> DamageError:
@@ -292,7 +293,6 @@ __all__ = [
     "damage",
     "map_file",
     "read_lists",
-    "verify_file",
     "write_arrow",
     "write_lists",
 ]

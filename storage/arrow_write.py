@@ -11,7 +11,7 @@ import orjson
 import pyarrow as pa
 
 from .files import Files, Handle, crc32c
-from .meta import StoredFile
+from .stored_file import StoredFile
 from .sums import Summer, Sums
 from .upgrade import FORMAT
 

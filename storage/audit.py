@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .errors import DamageError
-from .meta import Json, expect_members
+from .stored_file import Json, expect_members
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,8 +48,17 @@ class Background:
         with self._mutex:
             self._is_wanted = True
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="treering-compaction", daemon=True)
-                self._thread.start()
+                self._begin()
+
+    def _begin(self) -> None:
+        thread = threading.Thread(target=self._work, name="treering-compaction", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            # No room for one, or the interpreter ends: nobody's append must fail for that.
+            self.error = error
+        else:
+            self._thread = thread
 
     def join(self) -> None:
         """Wait until the thread has ended: nothing is due, or the store is closed, which it sees at its next step."""

@@ -6,13 +6,19 @@ and the one that is being made: after a crash the directory holds either, or the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
+from .blame import as_damage
 from .document import pack, unpack
 from .files import Files
 from .layout import Layout
-from .meta import Json, expect_members
+from .stored_file import Json, expect_members
+
+_STORE = re.compile(rb'"store_id":"([0-9a-f]{32})"')
+_STATE = re.compile(rb'{"version":(\d{1,18}),"crc32c":(\d{1,10}),"log":\[([^\]]*)\]}')
+_FILE = re.compile(rb'{"number":(\d{1,18}),"n_bytes":(\d{1,18}),"crc32c":(\d{1,10})}')
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +60,25 @@ class BackupRecord:
     def read(cls, files: Files, layout: Layout) -> BackupRecord | None:
         """Give the record of a directory, None where there is none. Raises DamageError, StoreError."""
         try:
-            data = files.read(layout.backup)
-        except (FileNotFoundError, NotADirectoryError):
+            with as_damage(layout.backup):
+                data = files.read(layout.backup)
+        except FileNotFoundError:
             return None
         body = unpack("backup", data, str(layout.backup))
         expect_members(body, ("store_id", "states"), "backup's record")
         return cls(body["store_id"], tuple(StateRecord.from_json(state) for state in body["states"]))
+
+    @classmethod
+    def claimed(cls, data: bytes) -> BackupRecord:
+        """Give what can still be read of a damaged record; each part of it may be wrong, or missing."""
+        store = _STORE.search(data)
+        states = [
+            StateRecord(
+                int(version), int(checksum), tuple(LogFile(*map(int, one)) for one in _FILE.findall(log))
+            )
+            for version, checksum, log in _STATE.findall(data)
+        ]
+        return cls("" if store is None else store[1].decode(), tuple(states))
 
     def packed(self) -> bytes:
         """Give the bytes of the document."""

@@ -46,7 +46,7 @@ class RawBatch:
     ts_ns: int64 (n), nanoseconds since 1970 UTC. ts_origin: uint8 (n), index into `TS_ORIGINS`.
     source: uint16 (n), index into `sources`. offset, line: int64 (n), byte offset (of the decompressed stream) and
     1-based line of the record's start. ends: int64 (n), end of each record in `records`; record i is
-    `records[ends[i - 1]:ends[i]]`. hint: what the reader learnt on the way and the decoder may use, never stored.
+    `records[ends[i - 1]:ends[i]]`.
     """
 
     sources: tuple[Source, ...]
@@ -57,7 +57,6 @@ class RawBatch:
     line: Int64s
     ends: Int64s
     records: bytes
-    hint: Any = None
 
     @property
     def n_rows(self) -> int:

@@ -17,6 +17,7 @@ from obstore.store import ObjectStore
 from .address import ObjectPath
 from .files import Data
 from .object_errors import RangeError, as_os_error
+from .owner import Owner
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -45,11 +46,13 @@ class Bucket:
     """Objects below a root, by key.
 
     requests: how many of each kind (`get`, `put`, `list`, `head`, `delete`) were made, retries not counted.
-    Raises FileNotFoundError, FileExistsError, and OSError with one line that says what to do.
+    Raises FileNotFoundError, FileExistsError, and OSError with one line that says what to do; StoreError in a
+    forked process, in which the threads that make the requests do not exist.
     """
 
     def __init__(self, store: ObjectStore, root: ObjectPath) -> None:
         self._store = store
+        self._owner = Owner(root)
         self._mutex = threading.Lock()
         self._writer = uuid.uuid4().hex
         self._n_created = 0
@@ -124,6 +127,7 @@ class Bucket:
 
     def ask(self, kind: str, key: str, request: Callable[[], T]) -> T:
         """Make one request, count it, and give its answer."""
+        self._owner.check()
         with self._mutex:
             self.requests[kind] += 1
         with as_os_error(self.root / key, kind):

@@ -11,17 +11,19 @@ from typing import Any, Protocol, Self, TypeVar
 
 from .audit import AuditRecord, follow
 from .batch import ModelInfo
+from .blame import as_damage
 from .document import pack, unpack
 from .errors import DamageError, StoreError
 from .files import Files, crc32c, write_file
 from .layout import Layout
 from .ledger import Position
 from .listing import Listing, Rewrite, rewrite
-from .manifest import ListFile, Root, publish, read_root, root_path, stage
-from .meta import Json, SegmentMeta, StoredFile, expect_members
+from .manifest import ListFile, Root, missing_file, publish, read_root, root_path, stage, staged_path
+from .meta import SegmentMeta
 from .rejects import RejectFile
 from .remote import is_remote
 from .segment_list import pack_entries, unpack_entries
+from .stored_file import Json, StoredFile, expect_members
 
 
 class Stored(Protocol):
@@ -132,8 +134,8 @@ class Committer:
         new = self._write(change)
         if self.written:
             self._files.fsync_dir(self._layout.lists)
+        self.written.append(staged_path(self._layout.manifest, new.root.version))
         staged = stage(self._files, self._layout.manifest, new.root)
-        self.written.append(staged)
         self.is_broken = True
         self._publish(staged, new.root.version)
         self.catalog, self.written = new, []
@@ -219,9 +221,7 @@ def _later(files: Files, layout: Layout, root: Root, old: Catalog | None) -> Lis
         try:
             return _load_listing(files, layout, "ledger", root.ledger, Position, known)
         except FileNotFoundError as error:
-            raise DamageError(
-                f"{error.filename}: missing, manifest {root.version} names it; restore it from a copy"
-            ) from error
+            raise missing_file(root.version, error) from error
 
     return Listing.later(read)
 
@@ -255,7 +255,8 @@ def load_model(files: Files, layout: Layout, file: StoredFile) -> ModelInfo:
 def _read_checked(files: Files, directory: Path, file: StoredFile) -> bytes:
     if is_remote(files):
         return bytes(files.fetch(directory / file.name, file))
-    data = files.read(directory / file.name)
+    with as_damage(directory / file.name):
+        data = files.read(directory / file.name)
     if (len(data), crc32c(data)) != (file.n_bytes, file.crc32c):
         raise DamageError(
             f"{directory / file.name}: {len(data)} bytes with checksum {crc32c(data):08x}, expected "
@@ -280,4 +281,5 @@ def _sum(old: Mapping[str, int], added: Mapping[str, int]) -> dict[str, int]:
 
 def _last_number(files: Files, layout: Layout) -> int:
     names = [*files.listdir(layout.lists), *files.listdir(layout.rejects)]
-    return max((int(stem) for name in names if (stem := name.partition(".")[0][-8:]).isdigit()), default=0)
+    numbers = (name.partition(".")[0].rpartition("-")[2] for name in names)
+    return max((int(number) for number in numbers if number.isdigit()), default=0)

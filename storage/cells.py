@@ -69,30 +69,3 @@ def split_cells(ts_ns: Int64s) -> list[tuple[int, int, Rows]]:
         middle = lo + int(np.searchsorted(ordered[lo:hi], middle_ns(level, cell)))
         waiting += [(middle, hi), (lo, middle)]
     return found
-
-
-def encode(
-    ts_ns: Int64s,
-    t0_ns: int,
-    tick_ns: int,
-    levels: int,
-    *,
-    n_dims: int = 64,
-    gray: bool = False,
-    seed: int = 0,
-) -> npt.NDArray[np.float32]:
-    """Give the position-aware encoding of instants: their time bits, lowest first, times a fixed projection.
-
-    Returns float32 (n, n_dims). Bits are those of ⌊(ts - t0) / tick⌋ modulo 2**levels. With `gray`,
-    neighbouring ticks differ in one bit; without it they may differ in all (2**k - 1 and 2**k), so it is no
-    distance in time. Source: S69; the projection is standard normal by `seed`, over √levels.
-    """
-    ticks = (np.asarray(ts_ns, np.int64) - t0_ns) // tick_ns
-    if gray:
-        ticks = ticks ^ (ticks >> 1)
-    bits = (ticks[:, None] >> np.arange(levels)) & 1
-    projection = np.random.Generator(np.random.PCG64(seed)).standard_normal((levels, n_dims)) / np.sqrt(
-        levels
-    )
-    encoded: npt.NDArray[np.float32] = (bits @ projection).astype(np.float32)
-    return encoded

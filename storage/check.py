@@ -10,24 +10,23 @@ from pathlib import Path
 import pyarrow as pa
 
 from .batch import ModelInfo
+from .blame import past_damage, told
 from .check_catalog import Held, read_held
 from .check_contents import check_contents
 from .check_files import SegmentCheck, read_sums
 from .check_leftovers import check_leftovers
-from .errors import DamageError
 from .files import Files, Lock, as_store_error
 from .findings import SALVAGE, CheckProgress, CheckReport, Finding, Severity
 from .layout import Layout
-from .locking import NoLock, hold_shared
-from .log_scan import told
-from .manifest import root_path, root_versions
+from .locking import NoLock
+from .manifest import root_versions
 from .meta import SegmentMeta
+from .newest import hold_newest
 from .read_log import read_log
 from .recovery import Recovery, recover
-from .rejects import RejectFile
+from .rejects import RejectFile, count_rejects
 from .remote import is_remote
 from .seq_runs import SeqRuns
-from .view import newest_version
 
 TRIES = 3
 """How often a look begins again where the version that it was at expired meanwhile."""
@@ -119,8 +118,8 @@ class Checker:
             try:
                 checksum, _ = read_sums(self._files, path, stored, lambda n_bytes: None)
                 what = None if checksum == stored.crc32c else f"its crc32c is {checksum:08x}"
-            except FileNotFoundError:
-                what = "it is missing"
+            except OSError as error:
+                what = told(error, path)
             if what is not None and path.name not in {file.name for _, file, _ in self.held.lost}:
                 yield self._finding(Severity.DAMAGED, path, what, SALVAGE)
 
@@ -187,12 +186,8 @@ class Checker:
         self._tally.n_files += 1
         try:
             what = self._wrong_rejects(path, one)
-        except FileNotFoundError:
-            what = "it is missing"
-        except DamageError as error:
+        except OSError as error:
             what = told(error, path)
-        except (OSError, pa.ArrowException) as error:
-            what = f"it cannot be read: {error}"
         if what is not None:
             yield self._finding(Severity.DAMAGED, path, f"{what}: {one.n} rejected records", SALVAGE)
 
@@ -206,9 +201,7 @@ class Checker:
         if checksum != one.file.crc32c:
             return f"its crc32c is {checksum:08x}, the manifest says {one.file.crc32c:08x}"
         if self._is_deep:
-            with pa.ipc.open_file(self._files.map(path)) as reader:
-                n = sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
-            return None if n == one.n else f"it has {n} records, the manifest says {one.n}"
+            return _wrong_records(self._files.map(path), one.n)
         return None
 
     def _count(self, n_bytes: int) -> None:
@@ -237,16 +230,15 @@ class Checker:
 
 
 def _hold_newest(files: Files, layout: Layout) -> tuple[int, Lock]:
-    while True:
-        try:
-            version = newest_version(files, layout)
-        except DamageError:
-            # There was a store, and no manifest is left of it.
-            return 0, NoLock()
-        try:
-            lock = hold_shared(files, root_path(layout.manifest, version))
-        except FileNotFoundError:
-            # A newer version has come.
-            continue
-        if lock is not None:
-            return version, lock
+    with past_damage():
+        return hold_newest(files, layout)
+    # There was a store; 0: no manifest is left of it.
+    return max(root_versions(files, layout.manifest), default=0), NoLock()
+
+
+def _wrong_records(buffer: pa.Buffer, expected: int) -> str | None:
+    try:
+        n = count_rejects(buffer)
+    except ValueError as error:
+        return f"it cannot be taken apart: {error}"
+    return None if n == expected else f"it has {n} records, the manifest says {expected}"

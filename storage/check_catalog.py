@@ -9,6 +9,7 @@ from typing import Any
 
 from .audit import AuditRecord, check_chain
 from .batch import ModelInfo
+from .blame import told
 from .catalog import load_list, load_model
 from .errors import DamageError
 from .files import Files
@@ -16,10 +17,10 @@ from .findings import SALVAGE, Finding, Severity
 from .layout import Layout
 from .ledger import Position
 from .listing import Listing
-from .log_scan import told
 from .manifest import ListFile, Root, read_root, root_path
-from .meta import SegmentMeta, StoredFile
+from .meta import SegmentMeta
 from .rejects import RejectFile
+from .stored_file import StoredFile
 
 KINDS: Mapping[str, Any] = {
     "segments": SegmentMeta,
@@ -72,20 +73,17 @@ class Held:
 
 
 def read_held(files: Files, layout: Layout, version: int) -> Held:
-    """Read a version; 0: there is none. Raises FileNotFoundError where it went, StoreError for a newer format."""
+    """Read a version; 0: there is none. Raises StoreError for a newer format."""
     held = Held(version)
     path = root_path(layout.manifest, version)
     if version == 0:
-        what = "no manifest is there, yet there are segments: nobody can open the store"
+        what = "no manifest is there, yet there are other parts of a store: nobody can open the store"
         held.findings.append(_damaged(layout, layout.manifest, what))
         return held
     try:
         root = read_root(files, layout.manifest, version)
-    except DamageError as error:
+    except OSError as error:
         held.findings.append(_damaged(layout, path, f"{told(error, path)}: nobody can open the store"))
-        return held
-    if root.version != version:
-        held.findings.append(_damaged(layout, path, f"it says that it is of version {root.version}"))
         return held
     held.root = root
     for kind in KINDS:
@@ -104,9 +102,9 @@ def _read_lists(
         path = layout.lists / file.file.name
         try:
             found = load_list(files, layout.lists, kind, file, KINDS[kind], Listing.empty())
-        except (DamageError, FileNotFoundError) as error:
+        except OSError as error:
+            what = f"{told(error, path)}: it names {file.n} {_OUT_OF_REACH[kind]}"
             held.lost.append((kind, file.file, file.n))
-            what = f"{_missing_or(error, path)}: it names {file.n} {_OUT_OF_REACH[kind]}"
             held.findings.append(_damaged(layout, path, what))
             continue
         held.findings += _check_list(layout, path, kind, file, found, entries)
@@ -149,9 +147,9 @@ def _read_model(files: Files, layout: Layout, held: Held) -> None:
     path = layout.lists / stored.name
     try:
         held.model = load_model(files, layout, stored)
-    except (DamageError, FileNotFoundError) as error:
+    except OSError as error:
+        what = f"{told(error, path)}: it says which model the vectors are of"
         held.lost.append(("model", stored, 1))
-        what = f"{_missing_or(error, path)}: it says which model the vectors are of"
         held.findings.append(_damaged(layout, path, what))
 
 
@@ -165,10 +163,6 @@ def _check_audit(layout: Layout, held: Held) -> Iterator[Finding]:
         names = [file.file.name for file in held.root.audit]
         path = layout.lists / names[-1] if names else root_path(layout.manifest, held.version)
         yield _damaged(layout, path, str(error))
-
-
-def _missing_or(error: OSError, path: Path) -> str:
-    return "it is missing" if isinstance(error, FileNotFoundError) else told(error, path)
 
 
 def _damaged(layout: Layout, path: Path, what: str) -> Finding:

@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from .batch import Int64s
+from .blame import told
+from .check_blobs import BlobsCheck
 from .check_files import SegmentCheck
 from .check_rows import MANIFEST, RowsCheck, Wrong
 from .check_vectors import VectorsCheck
@@ -16,7 +18,6 @@ from .deletion import Gone, read_deletion
 from .errors import DamageError
 from .findings import SALVAGE, Finding, Severity
 from .kept import Kept
-from .log_scan import told
 from .segment import Segment
 from .segment_files import SegmentFiles
 from .seq_runs import SeqRuns
@@ -51,6 +52,7 @@ def check_contents(
     vectors = VectorsCheck(segment, opened, gone, check.next_seq)
     yield from _findings(check, _kept_apart("hot.arrow", rows.order))
     yield from _findings(check, _kept_apart("text.arrow", rows.columns))
+    yield from _findings(check, _kept_apart("blobs.arrow", BlobsCheck(opened).payloads))
     yield from _findings(check, _kept_apart("vec.arrow", vectors.vectors))
     wrong_texts = list(_findings(check, _kept_apart("parts.arrow", vectors.texts)))
     yield from wrong_texts
@@ -74,6 +76,9 @@ def _kept_apart(name: str, step: Step) -> Iterator[Wrong]:
     except DamageError as error:
         path = error.path or Path(name)
         yield Wrong(path.name, told(error, path))
+    except MemoryError:
+        # Arrow's is an ArrowException as well, and says nothing of the file.
+        raise
     except _UNREADABLE as error:
         what = str(error).split("\n", 1)[0] or type(error).__name__
         yield Wrong(name, f"its checksum is right, but what it holds cannot be taken apart ({what})")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 
 from .arrow_write import MAGIC
+from .blame import past_damage, told
 from .cells import ROOT_LEVEL
 from .copying import CHUNK_BYTES
 from .deletion import read_deletion
 from .description import Description, read_description
-from .errors import DamageError
 from .files import Files, crc32c
 from .findings import REPAIR, SALVAGE, Finding, Severity
 from .layout import SEGMENT_FILE, Layout
-from .log_scan import told
-from .meta import SegmentMeta, StoredFile
+from .meta import Deletion, SegmentMeta
 from .segment_files import DERIVED, kind_of
+from .stored_file import StoredFile
 from .sums import BLOCK_BYTES, Summer, Sums
 from .tree import TICK_BITS
 
@@ -70,7 +69,7 @@ class SegmentCheck:
         """Give what the segment's directory says of itself, None where that cannot be read."""
         if not self.has_description:
             return None
-        with suppress(OSError):
+        with past_damage():
             return read_description(self.files, self.layout.segment(self.meta.id), self.meta.id)
         return None
 
@@ -100,21 +99,16 @@ class SegmentCheck:
             if self.sizes is not None:
                 return None
             ends = self.files.read(path, 0, len(MAGIC)), self.files.read(path, n_bytes - len(MAGIC))
-        except FileNotFoundError:
-            return "it is missing"
         except OSError as error:
-            return f"it cannot be read: {error.strerror or error}"
+            return told(error, path)
         return None if ends == (MAGIC, MAGIC) else "its first or last bytes are not those of an Arrow file"
 
     def _check_description(self) -> Iterator[Finding]:
         directory = self.layout.segment(self.meta.id)
         try:
             described = read_description(self.files, directory, self.meta.id)
-        except DamageError as error:
-            yield self.finding(SEGMENT_FILE, told(error, directory / SEGMENT_FILE))
-            return
         except OSError as error:
-            yield self.finding(SEGMENT_FILE, f"it cannot be read: {error.strerror or error}")
+            yield self.finding(SEGMENT_FILE, told(error, directory / SEGMENT_FILE))
             return
         for stored in self.meta.files:
             if described.sums_of(stored.name, self.meta) is None:
@@ -133,8 +127,23 @@ class SegmentCheck:
         directory = self.layout.segment(self.meta.id)
         try:
             read_deletion(self.files, directory, self.meta)
-        except DamageError as error:
+        except OSError as error:
             yield self.finding(stored.name, told(error, directory / stored.name))
+        else:
+            yield self._unfinished(self.meta.deleted)
+
+    def _unfinished(self, deleted: Deletion) -> Finding:
+        gone = [
+            f"{n:,} {name}" for n, name in ((deleted.n_rows, "events"), (deleted.n_vectors, "vectors")) if n
+        ]
+        what = (
+            f"an erasure is not finished, or under way: nobody sees {' and '.join(gone)} any more, but their bytes "
+            "still stand in the files of this segment"
+        )
+        todo = "`treering check --repair` finishes it, and so does whatever next opens the store for writing"
+        path = self.layout.segment(self.meta.id) / deleted.file.name
+        name = str(path.relative_to(self.layout.path))
+        return Finding(Severity.UNFINISHED, name, what, todo, segment_id=self.meta.id)
 
     def _check_bytes(
         self, stored: StoredFile, described: Description | None, count: Count
@@ -143,7 +152,7 @@ class SegmentCheck:
         try:
             checksum, found = read_sums(self.files, path, stored, count)
         except OSError as error:
-            yield self.finding(stored.name, f"it cannot be read: {error.strerror or error}")
+            yield self.finding(stored.name, told(error, path))
             return
         known = described.sums_of(stored.name, self.meta) if described else None
         if checksum != stored.crc32c:

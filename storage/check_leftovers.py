@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from .catalog import Catalog
 from .check_catalog import Held
 from .errors import StoreError
-from .files import Files
+from .files import Files, names_below
 from .findings import Finding, Severity
-from .layout import SEGMENT_FILE, Layout
+from .layout import Layout
 from .manifest import read_root, root_path, root_versions
-from .meta import SegmentMeta
 from .remote import is_remote
-from .wal import wal_numbers, wal_path
+from .retired import unnamed, unnamed_in
 
 _HARMLESS = "nothing: it is harmless, and goes when the store is next opened for writing and nobody reads it"
 
@@ -54,22 +54,14 @@ def _shadow(files: Files, layout: Layout) -> Iterator[Finding]:
 
 def _unnamed(files: Files, layout: Layout, held: Held) -> Iterator[Path]:
     assert held.root is not None
-    known = {root_path(layout.manifest, held.version).name}
-    yield from (layout.manifest / name for name in _others(files, layout.manifest, known))
-    yield from (layout.lists / name for name in _others(files, layout.lists, held.root.names()))
-    yield from (layout.rejects / name for name in _others(files, layout.rejects, held.rejects))
-    yield from (layout.segments / name for name in _others(files, layout.segments, held.segments))
-    old = (number for number in wal_numbers(files, layout.wal) if number < held.root.wal_floor)
-    yield from (wal_path(layout.wal, number) for number in old)
+    own = root_path(layout.manifest, held.version)
+    yield from (
+        path for name in names_below(files, layout.manifest) if (path := layout.manifest / name) != own
+    )
+    yield from unnamed(files, layout, Catalog(held.root, **held.lists, model=held.model))
     # Elsewhere, looking into each directory would be a request.
     for meta in () if is_remote(files) else held.segments.values():
-        directory = layout.segment(meta.id)
-        yield from (directory / name for name in _others(files, directory, named_in(meta)))
-
-
-def named_in(meta: SegmentMeta) -> set[str]:
-    """Name the files that a segment's directory should have."""
-    return {SEGMENT_FILE, *(stored.name for stored in meta.all_files())}
+        yield from unnamed_in(files, layout, meta)
 
 
 def _newer_names(files: Files, layout: Layout, version: int) -> set[str]:
@@ -80,15 +72,3 @@ def _newer_names(files: Files, layout: Layout, version: int) -> set[str]:
         for one in newer:
             names |= read_root(files, layout.manifest, one).names()
     return names
-
-
-def _others(files: Files, directory: Path, known: Collection[str]) -> list[str]:
-    return [name for name in names_below(files, directory) if name not in known]
-
-
-def names_below(files: Files, directory: Path) -> list[str]:
-    """Name what is in a directory; nothing where there is none."""
-    try:
-        return files.listdir(directory)
-    except (FileNotFoundError, NotADirectoryError):
-        return []

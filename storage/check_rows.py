@@ -20,6 +20,7 @@ from .layout import Layout
 from .meta import SegmentMeta
 from .part import FieldStats
 from .partitions import MAX_VALUES
+from .payloads import CUTS
 from .residual import RESIDUAL
 from .segment_files import SegmentFiles
 from .vectors import flat_view
@@ -116,7 +117,7 @@ class RowsCheck:
     def _cold(self, found: dict[str, FieldStats], distinct: dict[str, pa.Array]) -> Iterator[Wrong]:
         text, file = self.opened.text, self.opened.of("text")
         spans = file.facts["spans"]
-        names = {*file.schema.names, *text.aliases, *spans, *text.overflow} - {RESIDUAL}
+        names = {*file.schema.names, *text.aliases, *spans, *text.overflow} - {RESIDUAL, CUTS}
         names -= {f"{name}~{side}" for name in spans for side in ("start", "length")}
         owners = {name: text.aliases.get(name, name) for name in sorted(names)}
         pieces: dict[str, list[FieldStats]] = {owner: [] for owner in owners.values()}

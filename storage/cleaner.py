@@ -66,9 +66,10 @@ class Cleaner:
     def _left(self, part: Survivors) -> MemoryPart:
         """Give what is left of a segment, in the order that its generation has."""
         model, new_id = self._writer.view.catalog.model, segment_id(part.meta.level, part.meta.cell)
+        left = part.selected(new_id)
         if part.meta.generation == 0:
-            return part.selected(new_id)
-        return merge([part], new_id, qls_scale=None if model is None else model.qls_scale)
+            return left
+        return merge([left], new_id, qls_scale=None if model is None else model.qls_scale)
 
     def _commit(self, old: SegmentMeta, made: SegmentMeta) -> bool:
         writer, directory = self._writer, self._writer.layout.segment(made.id)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .part import FieldStats
+from .payloads import CUTS
 from .residual import RESIDUAL, type_of, unpack_cells
 from .schema import split_physical
 
@@ -52,7 +53,8 @@ class Placed:
 
     Columns with equal values are one and the same array object. residual: the original fields beyond
     MAX_ORIGINAL, which are no columns, by row; None where there are none, overflow: their names. fields:
-    statistics of all that hold a value.
+    statistics of all that hold a value. cuts: where payloads were cut out of the records, by row (`CUTS`); None
+    where nothing was.
     """
 
     hot: dict[str, pa.Array]
@@ -60,6 +62,7 @@ class Placed:
     residual: pa.Array | None
     overflow: frozenset[str]
     fields: dict[str, FieldStats]
+    cuts: pa.Array | None = None
 
 
 def take_columns(columns: Mapping[str, pa.Array], rows: Rows | None) -> dict[str, pa.Array]:
@@ -76,9 +79,9 @@ def take_columns(columns: Mapping[str, pa.Array], rows: Rows | None) -> dict[str
 
 def place_columns(columns: Mapping[str, pa.Array], n_rows: int) -> Placed:
     """Decide for each column where it lies and how its texts are coded."""
-    residual = columns.get(RESIDUAL)
+    residual, cuts = columns.get(RESIDUAL), columns.get(CUTS)
     cells = {} if residual is None else unpack_cells(residual)
-    columns = {name: array for name, array in columns.items() if name != RESIDUAL}
+    columns = {name: array for name, array in columns.items() if name not in (RESIDUAL, CUTS)}
     owners = find_owners(columns)
     hot: dict[str, pa.Array] = {}
     cold: dict[str, pa.Array] = {}
@@ -95,7 +98,7 @@ def place_columns(columns: Mapping[str, pa.Array], n_rows: int) -> Placed:
     fields |= {
         name: field_stats(pa.array(values, type_of(name))) for name, (_, values) in sorted(cells.items())
     }
-    return Placed(hot, cold, residual if cells else None, frozenset(cells), fields)
+    return Placed(hot, cold, residual if cells else None, frozenset(cells), fields, cuts)
 
 
 def find_owners(columns: Mapping[str, pa.Array]) -> dict[str, str]:
@@ -199,7 +202,7 @@ def _place(name: str, array: pa.Array, n_rows: int) -> tuple[pa.Array, bool]:
 def _place_text(name: str, array: pa.Array, limit: int) -> tuple[pa.Array, bool]:
     if _is_long(array) and not _pays(name, *_distinct(array), *_values(array)):
         return array, False
-    coded = _compact(array) if pa.types.is_dictionary(array.type) else _encode(array)
+    coded = compact_codes(array) if pa.types.is_dictionary(array.type) else _encode(array)
     if coded is None:
         return array, False
     lengths = pc.binary_length(coded.dictionary).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -244,7 +247,8 @@ def _encode(array: pa.Array) -> pa.DictionaryArray | None:
     return array.dictionary_encode()
 
 
-def _compact(array: pa.DictionaryArray) -> pa.DictionaryArray:
+def compact_codes(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Give a dictionary column whose dictionary has no value that no row has; its order stays."""
     used = np.zeros(len(array.dictionary), np.bool_)
     used[_valid_codes(array)] = True
     if used.all():

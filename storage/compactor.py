@@ -18,6 +18,7 @@ from .part import Part
 from .seal import segment_id
 from .segment import Segment
 from .segment_writer import write
+from .survivors import Survivors
 from .tree import LEAF_ROWS
 from .tree_sources import Source
 from .writer import Writer
@@ -37,7 +38,8 @@ class CompactReport:
 
     segments, bytes: of all segments, before and after, their sidecars included. rows: events in segments.
     made: segments written. waiting: segments left whose vectors or signals are still to come; they are joined
-    only among themselves and only up to a sixteenth of the rows, until they are finished.
+    only among themselves and only up to a sixteenth of the rows, until they are finished. held: files that are not
+    needed any more, and stay as long as readers of older versions hold them.
     """
 
     segments_before: int
@@ -48,6 +50,7 @@ class CompactReport:
     made: int
     waiting: int
     seconds: float
+    held: int = 0
 
 
 class Compactor:
@@ -141,7 +144,11 @@ class Compactor:
     def _folds(self, plan: Plan, aside: Aside) -> list[Fold]:
         with self._writer.mutex:
             self._writer.check_going()
-            return plan([meta for meta in self._metas() if meta.id not in aside and self._is_free(meta)])
+            metas = self._metas()
+            # In place, for another thread may be adding to it.
+            for name in {*self._unpacked} - {meta.id for meta in metas}:
+                del self._unpacked[name]
+            return plan([meta for meta in metas if meta.id not in aside and self._is_free(meta)])
 
     def _metas(self) -> list[SegmentMeta]:
         with self._writer.mutex:
@@ -238,8 +245,6 @@ class Compactor:
                     written={"compact": 0 if made is None else made.n_bytes},
                 )
                 writer.publish(change, [writer.layout.segment(name) for name in gone])
-        for name in gone:
-            self._unpacked.pop(name, None)
         return len(made_path)
 
     def _merged(self, fold: Fold, segments: Sequence[Segment]) -> MemoryPart:
@@ -268,7 +273,8 @@ class Compactor:
         writer = self._writer
         with writer.mutex:
             # A fold of a segment that changed meanwhile comes to nothing.
-            return writer.view.live_part(segment.meta) if writer.is_current(segment.meta) else segment
+            part = writer.view.live_part(segment.meta) if writer.is_current(segment.meta) else segment
+        return part.selected(part.id) if isinstance(part, Survivors) else part
 
     def _is_free(self, meta: SegmentMeta) -> bool:
         return meta.is_finished or not self._n_fills

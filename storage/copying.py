@@ -7,9 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .blame import as_damage, past_damage
 from .errors import DamageError, StoreError
-from .files import Data, Files, crc32c, write_file
-from .meta import StoredFile
+from .files import Data, Files, crc32c, names_below, write_file
+from .stored_file import StoredFile
 
 PART = ".part"
 """Ending of a file that is not whole yet; nobody reads one."""
@@ -66,8 +67,9 @@ class Copier:
     def copy(self, directory: Path, stored: Sequence[StoredFile]) -> bool:
         """Bring files of `directory`, a path below both trees, that the target lacks; durable on return.
 
-        Gives whether there were any. Raises DamageError, naming it, for a file of the source that is not as it
-        was written, StoreError where the target's file of that name is another one.
+        Gives whether the newest version of the target did not name them all. Raises DamageError, naming it, for a
+        file of the source that is not as it was written, StoreError where the target's file of that name is
+        another one.
         """
         missing = [file for file in stored if not self._has(directory / file.name, file)]
         if missing:
@@ -75,7 +77,11 @@ class Copier:
             for file in missing:
                 self._copy(directory / file.name, file)
             self.name(directory, [file.name for file in missing])
-        return bool(missing)
+        # What a run that was killed left is there, but perhaps not on the disk.
+        is_new = any(directory / file.name not in self.known for file in stored)
+        if is_new and not missing:
+            self.files.fsync_dir(self.target / directory)
+        return is_new
 
     def put(self, path: Path, chunks: Iterable[Data]) -> None:
         """Write a file at `path` below the target, over what is there; durable on return."""
@@ -86,8 +92,19 @@ class Copier:
         """Give staged files of a directory their names; durable on return."""
         place = self.target / directory
         for name in names:
-            self.files.rename(place / (name + PART), place / name)
+            try:
+                self.files.rename(place / (name + PART), place / name)
+            except IsADirectoryError:
+                self.files.rmtree(place / name)
+                self.files.rename(place / (name + PART), place / name)
         self.files.fsync_dir(place)
+
+    def remove(self, path: Path) -> None:
+        """Remove what lies in the place of a file of the target."""
+        try:
+            self.files.unlink(path)
+        except IsADirectoryError:
+            self.files.rmtree(path)
 
     def _has(self, path: Path, file: StoredFile) -> bool:
         known = self.known.get(path)
@@ -99,20 +116,22 @@ class Copier:
         is_there = self._is_there(path, file, is_known=known is not None)
         if is_there:
             self.tally.present(file.n_bytes)
-        elif known is not None:
+        elif known is not None or (self.verify and self._has_name(path)):
             self.tally.n_mended += 1
         return is_there
 
+    def _has_name(self, path: Path) -> bool:
+        return path.name in names_below(self.files, (self.target / path).parent)
+
     def _is_there(self, path: Path, file: StoredFile, *, is_known: bool) -> bool:
-        try:
-            if self.files.size(self.target / path) != file.n_bytes:
+        place = self.target / path
+        with past_damage():
+            if self.files.size(place) != file.n_bytes:
                 return False
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        # What no version of the target names is left of a backup that was not finished.
-        return (is_known and not self.verify) or checksum(
-            self.files, self.target / path, file.n_bytes
-        ) == file.crc32c
+            # What no version of the target names is left of a backup that was not finished.
+            is_trusted = is_known and not self.verify
+            return is_trusted or checksum(self.files, place, file.n_bytes) == file.crc32c
+        return False
 
     def _copy(self, path: Path, file: StoredFile) -> None:
         try:
@@ -131,10 +150,14 @@ class Copier:
 
     def _chunks(self, path: Path) -> Iterator[bytes]:
         start = 0
-        while chunk := self.source_files.read(self.source / path, start, CHUNK_BYTES):
+        while chunk := self._read(self.source / path, start):
             yield chunk
             start += len(chunk)
             self.tally.copied(len(chunk))
+
+    def _read(self, path: Path, start: int) -> bytes:
+        with as_damage(path):
+            return self.source_files.read(path, start, CHUNK_BYTES)
 
     def stage(self, path: Path, chunks: Iterable[Data]) -> StoredFile:
         """Write a file, synced, under a name that nobody reads until `name` gives it its own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from .meta import SegmentMeta
 
 MEND = "restore it from a copy of the store, or keep what is left with `treering check --salvage`"
 """What to do about a damaged file."""
+
+TOLD_ROWS = 10
+"""So many rows are told by their numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +32,24 @@ class Origin:
         return DamageError(text, path=self.path, segment_id=self.segment_id, what=what)
 
 
-def origin_of(path: Path, meta: SegmentMeta, *, is_derived: bool) -> Origin:
-    """Give what damage to one file of a segment means."""
+def origin_of(path: Path, meta: SegmentMeta, *, is_derived: bool, has_payloads: bool = False) -> Origin:
+    """Give what damage to one file of a segment means. has_payloads: the file has these and nothing else."""
     if is_derived:
         loss = "what it holds is made anew in memory, `treering check --repair` writes it anew"
     else:
-        loss = (
-            f"{meta.n_live:,} events of segment {meta.id} from {_time(meta.t_min)} to {_time(meta.t_max)} "
-            f"are out of reach; {MEND}"
-        )
+        events = f"{meta.n_live:,} events of segment {meta.id}"
+        if has_payloads:
+            events = f"records with payloads of the {events}"
+        loss = f"{events} from {_time(meta.t_min)} to {_time(meta.t_max)} are out of reach; {MEND}"
     return Origin(path, meta.id, loss)
+
+
+def of_records(error: DamageError, rows: Sequence[int]) -> DamageError:
+    """Give the error of a file of payloads with the rows whose records cannot be read."""
+    shown = ", ".join(map(str, rows[:TOLD_ROWS]))
+    more = f" and {len(rows) - TOLD_ROWS:,} more" if len(rows) > TOLD_ROWS else ""
+    text = f"{error}; asked for were the records of its rows {shown}{more}"
+    return DamageError(text, path=error.path, segment_id=error.segment_id, what=error.what)
 
 
 def _time(t_ns: int) -> str:

@@ -13,10 +13,12 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from .arrow_file import ArrowFile, damage, map_file, read_lists, verify_file, write_lists
+from .arrow_file import ArrowFile, map_file, read_lists, write_lists
 from .batch import Int32s
-from .files import Files
+from .damage import origin_of
+from .files import Files, as_store_error
 from .meta import Deletion, SegmentMeta
+from .sums import Checks
 from .vectors import flat_view
 
 
@@ -80,9 +82,11 @@ def read_deletion(files: Files, directory: Path, meta: SegmentMeta) -> Gone:
     if meta.deleted is None:
         return Gone.nothing()
     stored = meta.deleted.file
-    buffer = map_file(files, directory, stored)
-    verify_file(directory / stored.name, buffer, stored)
-    file = ArrowFile(directory / stored.name, buffer, "del")
+    origin = origin_of(directory / stored.name, meta, is_derived=False)
+    with as_store_error(origin.path, "read it"):
+        buffer = map_file(files, directory, stored, origin)
+    Checks(origin, buffer, stored, None).check_whole()
+    file = ArrowFile(origin.path, buffer, "del", origin=origin)
     lists = read_lists(file)
     derived = tuple(Derived.from_json(one) for one in file.facts["derived"])
     gone = Gone(flat_view(lists["rows"], np.int32), flat_view(lists["vectors"], np.int32), derived)
@@ -93,13 +97,12 @@ def read_deletion(files: Files, directory: Path, meta: SegmentMeta) -> Gone:
 def _check(file: ArrowFile, gone: Gone, meta: SegmentMeta, deletion: Deletion) -> None:
     found = len(gone.rows), len(gone.vectors)
     if found != (deletion.n_rows, deletion.n_vectors):
-        raise damage(
-            file.path,
+        raise file.damage(
             f"it has {found[0]} rows and {found[1]} vectors, the manifest says {deletion.n_rows} and "
-            f"{deletion.n_vectors}",
+            f"{deletion.n_vectors}"
         )
     if not _rises_below(gone.rows, meta.n_rows):
-        raise damage(file.path, f"its rows are not ascending numbers below {meta.n_rows}")
+        raise file.damage(f"its rows are not ascending numbers below {meta.n_rows}")
 
 
 def _rises_below(rows: Int32s, n_rows: int) -> bool:

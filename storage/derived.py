@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,24 +14,33 @@ from .blooms import bloom_columns
 from .columns import Placed
 from .description import find_description, write_description
 from .errors import DamageError
-from .files import Files
+from .files import Files, names_below
 from .layout import SEGMENT_FILE
-from .meta import SegmentMeta, StoredFile
+from .meta import SegmentMeta
 from .post_file import write_post
-from .segment_files import DERIVED, kind_of
+from .segment_files import DERIVED, kind_of, next_number
+from .stored_file import StoredFile
 from .sums import Sums, block_sums
 from .tree_file import write_tree
 
 if TYPE_CHECKING:
     from .segment import Segment
 
+_WAITING = f"{SEGMENT_FILE}.tmp"
+
 
 def rewrite_derived(
-    files: Files, directory: Path, segment: Segment, *, also: Collection[str] = ()
+    files: Files,
+    directory: Path,
+    segment: Segment,
+    *,
+    also: Collection[str] = (),
+    begun: Callable[[Path], None] = lambda path: None,
 ) -> SegmentMeta:
     """Write the derived files that are missing or damaged anew, under the next number; durable on return.
 
-    also: names of derived files that are as they were written, but wrong.
+    also: names of derived files that are as they were written, but wrong. begun: is told each new file before it is
+    written, so that whoever fails can remove it.
 
     Gives what the manifest has to say now; the caller commits it, and removes what it names no more. What it
     gives is the segment's own meta where nothing was wrong. segment.json is replaced where it is not of these
@@ -39,7 +48,7 @@ def rewrite_derived(
     """
     meta = segment.meta
     fresh = {
-        stored.name: _rewrite(files, directory, segment, kind_of(stored.name))
+        stored.name: _rewrite(files, directory, segment, kind_of(stored.name), begun)
         for stored in meta.files
         if kind_of(stored.name) in DERIVED and (stored.name in also or not _is_whole(segment, stored))
     }
@@ -51,6 +60,7 @@ def rewrite_derived(
     if has_parts and (
         described is None or any(described.sums_of(f.name, changed) is None for f in changed.files)
     ):
+        begun(directory / _WAITING)
         _describe_anew(files, directory, segment, changed)
     if fresh:
         files.fsync_dir(directory)
@@ -65,19 +75,15 @@ def _is_whole(segment: Segment, stored: StoredFile) -> bool:
     return True
 
 
-def _rewrite(files: Files, directory: Path, segment: Segment, kind: str) -> StoredFile:
-    path = directory / _next_name(files.listdir(directory), kind)
+def _rewrite(
+    files: Files, directory: Path, segment: Segment, kind: str, begun: Callable[[Path], None]
+) -> StoredFile:
+    names = {*names_below(files, directory), *(stored.name for stored in segment.meta.files)}
+    path = directory / f"{kind}-{next_number(names, kind):04d}.arrow"
+    begun(path)
     if kind == "patt":
         return write_tree(files, path, segment.made_tree(), len(segment.slices))
     return write_post(files, path, segment, filters=bloom_columns(_placed(segment), segment.meta.partitions))
-
-
-def _next_name(names: Collection[str], kind: str) -> str:
-    """Give a name that no file of this kind had: `post.arrow`, `post-0001.arrow`, ..."""
-    used = [
-        stem.partition("-")[2] for name in names if kind_of(name) == kind and (stem := name.partition(".")[0])
-    ]
-    return f"{kind}-{1 + max((int(number) for number in used if number.isdigit()), default=0):04d}.arrow"
 
 
 def _placed(segment: Segment) -> Placed:
@@ -94,14 +100,13 @@ def _describe_anew(files: Files, directory: Path, segment: Segment, meta: Segmen
         if stored in meta.files:
             segment.verify_file(stored)
     sums: dict[str, Sums] = {f.name: block_sums(files.map(directory / f.name)) for f in meta.files}
-    waiting = f"{SEGMENT_FILE}.tmp"
     with suppress(FileNotFoundError):
-        files.unlink(directory / waiting)
+        files.unlink(directory / _WAITING)
     as_written = replace(
         meta,
         pending=segment.own_pending,
         signals_pending=meta.signals_pending or bool(meta.late),
     )
-    write_description(files, directory, as_written, sums, name=waiting)
-    files.rename(directory / waiting, directory / SEGMENT_FILE)
+    write_description(files, directory, as_written, sums, name=_WAITING)
+    files.rename(directory / _WAITING, directory / SEGMENT_FILE)
     files.fsync_dir(directory)

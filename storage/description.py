@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from .blame import past_damage, told
 from .damage import Origin
 from .document import pack, unpack
 from .errors import DamageError
 from .files import Files, write_file
 from .layout import SEGMENT_FILE
-from .meta import SegmentMeta, expect_members
+from .meta import SegmentMeta
+from .stored_file import expect_members
 from .sums import Sums, n_blocks, pack_sums, unpack_sums
 
 
@@ -49,10 +51,10 @@ def read_description(files: Files, directory: Path, segment_id: str) -> Descript
     origin = Origin(path, segment_id, "`treering check --repair` writes it anew")
     try:
         body = unpack("segment", files.read(path), str(path))
-    except FileNotFoundError as error:
-        raise origin.damage("it is missing") from error
     except DamageError as error:
         raise origin.damage("its checksum is not that of its bytes") from error
+    except OSError as error:
+        raise origin.damage(told(error, path)) from error
     expect_members(body, ("meta", "sums"), "segment.json")
     sums = {name: unpack_sums(text) for name, text in body["sums"].items()}
     found = Description(SegmentMeta.from_json(body["meta"]), sums)
@@ -62,8 +64,7 @@ def read_description(files: Files, directory: Path, segment_id: str) -> Descript
 
 
 def find_description(files: Files, directory: Path, segment_id: str) -> Description | None:
-    """Give the description of a segment, None where it cannot be had: then files are checked whole, by the manifest."""
-    try:
+    """Give the description of a segment, None where it is damaged: then files are checked whole, by the manifest."""
+    with past_damage():
         return read_description(files, directory, segment_id)
-    except OSError:
-        return None
+    return None

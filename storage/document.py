@@ -9,7 +9,7 @@ import orjson
 
 from .errors import DamageError, StoreError
 from .files import crc32c
-from .meta import Json
+from .stored_file import Json
 from .upgrade import FORMAT, OLDEST, upgraded
 
 _PREFIX = b'{"crc32c":"%08x",'

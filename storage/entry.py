@@ -20,8 +20,8 @@ import pyarrow as pa
 from .batch import KEY, ColumnBatch, RawBatch, Source, TextParts, Vectors
 from .files import Data
 from .ledger import Position
-from .meta import Json
 from .rejects import Reject
+from .stored_file import Json
 from .upgrade import FORMAT, position_to_2
 
 

@@ -6,7 +6,13 @@ from pathlib import Path
 
 
 class TreeringError(Exception):
-    """Base of every error that treering raises on purpose; its text is meant for the user."""
+    """Base of every error that treering raises on purpose; its text is meant for the user.
+
+    done: what a call that takes events in had taken before it failed, which stays: what it would have returned, as
+    far as it came. None where there is nothing to tell.
+    """
+
+    done: object = None
 
 
 class QueryError(TreeringError, ValueError):
@@ -70,6 +76,10 @@ class DamageError(StoreError):
         self.segment_id = segment_id
         self.what = what
         super().__init__(message)
+
+
+class ShortageError(TreeringError, MemoryError):
+    """Memory ran out. Nothing that was acknowledged is lost; the same call with more memory does it."""
 
 
 class ModelError(TreeringError):

@@ -6,9 +6,10 @@ file whose directory was not synced may be gone after a power loss, however ofte
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import os
 import shutil
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,8 +19,10 @@ import google_crc32c
 import pyarrow as pa
 
 from .advice import explained, named
+from .blame import OddFileError
 from .errors import StoreError
-from .meta import StoredFile
+from .flock import Flock
+from .stored_file import StoredFile
 
 Data = Any
 """Anything with a contiguous buffer: bytes, memoryview, numpy array, pyarrow.Buffer."""
@@ -71,9 +74,17 @@ class Lock(Protocol):
         """Let go; twice is once."""
         ...
 
+    def is_at(self, path: Path) -> bool:
+        """Whether the locked file is what lies at `path` now. Raises OSError where that cannot be told."""
+        ...
+
 
 class Files(Protocol):
-    """Operations on files and directories; OSError and its subclasses as the system gives them."""
+    """Operations on files and directories; OSError and its subclasses as the system gives them.
+
+    What asks for a file raises IsADirectoryError for a directory and OddFileError for what is no file either, and
+    waits for nobody.
+    """
 
     def create(self, path: Path) -> Handle:
         """Open a new file for writing, mode 0600. Raises FileExistsError."""
@@ -92,7 +103,10 @@ class Files(Protocol):
         ...
 
     def link(self, source: Path, target: Path) -> None:
-        """Give a file a second name, unless that name is taken: raises FileExistsError (put-if-absent)."""
+        """Give a file a second name, unless that name is taken: raises FileExistsError (put-if-absent).
+
+        Of a symbolic link it is the link that gets one.
+        """
         ...
 
     def rename(self, source: Path, target: Path) -> None:
@@ -139,6 +153,14 @@ def crc32c(data: Data, seed: int = 0) -> int:
     return value
 
 
+def names_below(files: Files, directory: Path) -> list[str]:
+    """Name what is in a directory, sorted; nothing where there is none."""
+    try:
+        return files.listdir(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def write_file(files: Files, path: Path, chunks: Iterable[Data]) -> StoredFile:
     """Write a new file, sync it, and give its size and checksum; the caller syncs the directory."""
     handle = files.create(path)
@@ -183,19 +205,6 @@ class OsHandle:
             os.close(fd)
 
 
-class OsLock:
-    """A flock, held as long as its descriptor is open."""
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-
-    def release(self) -> None:
-        """Let go."""
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            os.close(fd)
-
-
 class OsFiles:
     """The file system of the machine (POSIX)."""
 
@@ -205,6 +214,7 @@ class OsFiles:
 
     def append(self, path: Path) -> Handle:
         """Open an existing file for writing at its end."""
+        _file_stat(path)
         return OsHandle(path, os.O_WRONLY | os.O_APPEND)
 
     def mkdir(self, path: Path) -> None:
@@ -221,7 +231,7 @@ class OsFiles:
 
     def link(self, source: Path, target: Path) -> None:
         """Give a file a second name."""
-        target.hardlink_to(source)
+        os.link(source, target, follow_symlinks=False)
 
     def rename(self, source: Path, target: Path) -> None:
         """Move a file over `target`."""
@@ -241,39 +251,48 @@ class OsFiles:
 
     def size(self, path: Path) -> int:
         """Give the size of a file in bytes."""
-        return path.stat().st_size
+        return _file_stat(path).st_size
 
     def read(self, path: Path, start: int = 0, n_bytes: int = -1) -> bytes:
         """Give the contents of a file from byte `start` on."""
+        _file_stat(path)
         with named(path), path.open("rb") as file:
             file.seek(start)
             return file.read(n_bytes)
 
     def map(self, path: Path) -> pa.Buffer:
         """Give the contents of an immutable file as a memory map."""
+        _file_stat(path)
         with named(path), pa.memory_map(str(path)) as file:
             return file.read_buffer()
 
     def lock(self, path: Path, *, exclusive: bool) -> Lock | None:
         """Take a flock on an existing file."""
-        # A network file system gives an exclusive lock only to who may write, a shared one to who may read.
-        lock = OsLock(fd := os.open(path, (os.O_RDWR if exclusive else os.O_RDONLY) | os.O_CLOEXEC))
+        _file_stat(path)
         try:
             with named(path):
-                fcntl.flock(fd, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-            if os.fstat(fd).st_ino != path.stat().st_ino:
-                raise FileNotFoundError(f"{path} was replaced while it was being locked")
+                return Flock(path, is_exclusive=exclusive)
         except BlockingIOError:
-            lock.release()
             return None
-        except OSError:
-            lock.release()
-            raise
-        return lock
 
 
 OS_FILES = OsFiles()
 """The real file system; it has no state."""
+
+
+def _file_stat(path: Path) -> os.stat_result:
+    """Give what the system says of a regular file; asked before it is opened, since a pipe would wait for a writer."""
+    found = path.stat()
+    if stat.S_ISREG(found.st_mode):
+        return found
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OddFileError(errno.EINVAL, f"is {_odd_kind(found.st_mode)} and no file", str(path))
+
+
+def _odd_kind(mode: int) -> str:
+    kinds = {stat.S_ISFIFO: "a named pipe", stat.S_ISSOCK: "a socket"}
+    return next((name for is_it, name in kinds.items() if is_it(mode)), "a device")
 
 
 def _fsync(fd: int, path: Path) -> None:

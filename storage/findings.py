@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
-Json = dict[str, Any]
+from .stored_file import Json
 
 CheckProgress = Callable[[int, int, str], None]
 """Called with what is done, what there is in all, and the unit of both."""
@@ -27,6 +26,8 @@ class Severity(StrEnum):
     """Data is out of reach, or an answer could be wrong."""
     DERIVED = "derived"
     """What is wrong follows from other files, and can be made anew from these."""
+    UNFINISHED = "unfinished"
+    """Something was begun and is not done: what was erased still stands in files. Answers are right."""
     LEFTOVER = "leftover"
     """Nothing counts on the file: a crash left it, or a reader of an older version keeps it."""
     NOTE = "note"
@@ -69,11 +70,11 @@ class Finding:
 class Loss:
     """Something that a salvage could not keep.
 
-    kind: `events`, `column`, `vectors`, `positions`, `rejects`, `audit` or `model`. file: what it was in, below
-    the directory of the store. n: how many (events; rows of a column; vectors; sources; rejects; records), None
-    where nobody knows. what: one line for people. seqs: sequence numbers of lost events as ranges
-    `[first, end)`, ascending; where only their bounds are known, these hold more than `n` numbers. t_min,
-    t_max: as of a `Finding`. name: of the column.
+    kind: `events`, `column`, `payloads`, `vectors`, `positions`, `rejects`, `audit` or `model`. file: what it was
+    in, below the directory of the store. n: how many (events; rows of a column; payloads; vectors; sources;
+    rejects; records), None where nobody knows. what: one line for people. seqs: sequence numbers of lost events, or
+    of those whose records are lost with payloads, as ranges `[first, end)`, ascending; where only their bounds are
+    known, these hold more than `n` numbers. t_min, t_max: as of a `Finding`. name: of the column.
     """
 
     kind: str
@@ -124,7 +125,7 @@ class CheckReport:
 
     @property
     def is_clean(self) -> bool:
-        """Whether every file is as it should be; leftovers and notes do not count."""
+        """Whether every file is as it should be; leftovers, notes and what is not finished do not count."""
         return not self.of(Severity.DAMAGED) and not self.of(Severity.DERIVED)
 
     @property

@@ -12,8 +12,8 @@ import pyarrow as pa
 from .arrow_file import ArrowFile, write_arrow
 from .columns import Placed, find_owners, shrink_codes
 from .files import Files
-from .meta import Json, StoredFile
 from .packing import Packed, Rows, Unpacked, pack_columns, packed_type
+from .stored_file import Json, StoredFile
 from .sums import Sums
 
 VEC_ID, TEMPLATE_ID = "vec_id", "template_id"

@@ -39,6 +39,7 @@ class KnownVectors:
         self._runs: list[_Run] = []
         self._sources: dict[int, VectorTable | Vectors] = {}
         self._number: dict[str, int] = {}
+        self._n_named = 0
         # Of each source, which others the keys that it holds too are kept for.
         self._kept_for: dict[int, set[int]] = {}
 
@@ -49,13 +50,16 @@ class KnownVectors:
 
     def put(self, name: str, source: VectorTable | Vectors) -> None:
         """Add a source, or give a known one's new state: the same keys in the same rows, more vectors."""
-        number = self._number.setdefault(name, len(self._number))
+        number = self._number.get(name)
+        if number is None:
+            number = self._number[name] = self._n_named
+            self._n_named += 1
         self._sources[number] = source
         self._keep(number, _held(source))
 
     def drop(self, names: Collection[str]) -> None:
         """Forget sources; a key that one of the others holds too is found there from now on."""
-        gone = {self._number[name] for name in names if name in self._number} & self._sources.keys()
+        gone = {self._number.pop(name) for name in names if name in self._number}
         if not gone:
             return
         lost = self._keys_kept_for(gone)

@@ -27,15 +27,20 @@ class LateColumns:
     signals: dict[str, pa.Array]
 
 
+def late_name(number: int) -> str:
+    """Give the name of sidecar `number` of a segment."""
+    return f"late-{number:04d}.arrow"
+
+
 def write_late(
     files: Files,
     directory: Path,
-    index: int,
+    number: int,
     *,
     vectors: Vectors | None,
     signals: Mapping[str, pa.Array] | None,
 ) -> LateFile:
-    """Write sidecar number `index` of the segment in `directory`, durable on return.
+    """Write sidecar `number` of the segment in `directory`, durable on return.
 
     vectors: of keys that the segment lacked. signals: whole columns, a value a row of the segment in row
     order.
@@ -44,8 +49,8 @@ def write_late(
     columns = {VECTOR + name: array for name, array in vectors_to_arrow(vectors).items()}
     signals = {name: _decoded(array) for name, array in (signals or {}).items()}
     columns.update({SIGNAL + name: array for name, array in sorted(signals.items())})
-    path = directory / f"late-{index:04d}.arrow"
-    stored = write_lists(files, path, columns, kind="late", facts={"vectors": len(vectors)})
+    path, facts = directory / late_name(number), {"vectors": len(vectors)}
+    stored = write_lists(files, path, columns, kind="late", facts=facts)
     files.fsync_dir(directory)
     stats = {name: field_stats(array) for name, array in sorted(signals.items())}
     return LateFile(stored, len(vectors), stats)

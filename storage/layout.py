@@ -36,6 +36,11 @@ class Layout:
         return self.path / "meta"
 
     @property
+    def repairing(self) -> Path:
+        """File that is there while a repair writes files into segments that no version names yet."""
+        return self.lists / "repairing"
+
+    @property
     def wal(self) -> Path:
         """Directory of the write-ahead log."""
         return self.path / "wal"

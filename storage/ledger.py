@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .meta import Json, expect_members
+from .stored_file import Json, expect_members
 
 MAX_MARKS = 64
 """Most marks of a source: a shorter copy has at most about a thirtieth of its bytes behind the last it reaches."""

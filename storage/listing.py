@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from itertools import islice
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from .manifest import ListFile
 
@@ -33,8 +32,10 @@ class Listing(Generic[T]):
     @classmethod
     def later(cls, load: Callable[[], Listing[T]]) -> Listing[T]:
         """Give what `load` gives, once somebody looks into it. Looking raises what `load` raises."""
-        loaded = cache(load)
-        return cls(Later(lambda: loaded().entries), Later(lambda: loaded().lists))
+        source = _Source(load)
+        return cls(
+            Later(source, lambda listing: listing.entries), Later(source, lambda listing: listing.lists)
+        )
 
     def load(self) -> None:
         """See that it is in memory."""
@@ -43,7 +44,7 @@ class Listing(Generic[T]):
     @property
     def is_loaded(self) -> bool:
         """Whether it is in memory."""
-        return not isinstance(self.lists, Later) or self.lists.is_made
+        return not isinstance(self.lists, Later) or self.lists.is_loaded
 
     @property
     def files(self) -> tuple[ListFile, ...]:
@@ -51,31 +52,44 @@ class Listing(Generic[T]):
         return tuple(self.lists)
 
 
-class Later(Mapping[K, V]):
-    """A mapping that is made when somebody looks into it."""
+class _Source(Generic[T]):
+    """A listing that is loaded once; what loads it is let go then, since that may hold an older listing."""
 
-    def __init__(self, make: Callable[[], Mapping[K, V]]) -> None:
-        self._make = make
-        self._made: Mapping[K, V] | None = None
+    def __init__(self, load: Callable[[], Listing[T]]) -> None:
+        self._load: Callable[[], Listing[T]] | None = load
+        self._loaded: Listing[T] = Listing.empty()
 
     @property
-    def is_made(self) -> bool:
-        """Whether somebody looked."""
-        return self._made is not None
+    def is_loaded(self) -> bool:
+        return self._load is None
 
-    def _all(self) -> Mapping[K, V]:
-        if self._made is None:
-            self._made = self._make()
-        return self._made
+    def get(self) -> Listing[T]:
+        if self._load is not None:
+            self._loaded = self._load()
+            self._load = None
+        return self._loaded
+
+
+class Later(Mapping[K, V]):
+    """A side of a listing, which is loaded when somebody looks into it."""
+
+    def __init__(self, source: _Source[Any], side: Callable[[Listing[Any]], Mapping[K, V]]) -> None:
+        self._source = source
+        self._side = side
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether somebody looked."""
+        return self._source.is_loaded
 
     def __getitem__(self, key: K) -> V:
-        return self._all()[key]
+        return self._side(self._source.get())[key]
 
     def __iter__(self) -> Iterator[K]:
-        return iter(self._all())
+        return iter(self._side(self._source.get()))
 
     def __len__(self) -> int:
-        return len(self._all())
+        return len(self._side(self._source.get()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ import json
 import math
 import os
 import platform
+import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,7 +28,11 @@ from .layout import Layout
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.5
 """Pauses between two looks at a lock: each twice as long as the one before."""
 
+VALUED_OPTIONS = ("-s", "--store", "--model", "--color")
+"""Options of the command line that may stand before the verb and take a value."""
+
 _TEXT_BYTES = 4096
+_WORD = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 _COMMAND_CHARACTERS = 200
 
 
@@ -45,6 +50,14 @@ class Patience:
     def __post_init__(self) -> None:
         if math.isnan(self.wait_s) or self.wait_s < 0:
             raise ConfigError(f"cannot wait {self.wait_s} seconds; give 0 or more")
+
+    def pauses(self) -> Iterator[bool]:
+        """Sleep between two looks, ever longer, until the time is over; each step is one pause."""
+        end_s, pause_s = self.now_s() + self.wait_s, FIRST_PAUSE_S
+        while (left_s := end_s - self.now_s()) > 0:
+            self.sleep(min(pause_s, left_s))
+            yield True
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
 
 AT_ONCE = Patience()
@@ -98,6 +111,10 @@ class NoLock:
     def release(self) -> None:
         """Do nothing."""
 
+    def is_at(self, path: Path) -> bool:
+        """Say yes: it is on no file."""
+        return True
+
 
 def hold_shared(files: Files, path: Path) -> Lock | None:
     """Take a shared lock for reading, or None where another holder forbids it.
@@ -111,6 +128,11 @@ def hold_shared(files: Files, path: Path) -> Lock | None:
             raise
         files.size(path)
         return NoLock()
+
+
+def locked_out(path: Path) -> StoreError:
+    """Give the error that says that a manifest is locked by something that is no treering."""
+    return StoreError(f"{path}: something else holds a lock on it; find and end that process")
 
 
 def lock_for_writing(files: Files, layout: Layout, patience: Patience) -> Lock:
@@ -132,13 +154,9 @@ def lock_for_writing(files: Files, layout: Layout, patience: Patience) -> Lock:
 
 
 def _wait(files: Files, layout: Layout, patience: Patience) -> Lock | None:
-    end_s, pause_s = patience.now_s() + patience.wait_s, FIRST_PAUSE_S
-    while (lock := _exclusive(files, layout)) is None:
-        left_s = end_s - patience.now_s()
-        if left_s <= 0:
-            return None
-        patience.sleep(min(pause_s, left_s))
-        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+    pauses = patience.pauses()
+    while (lock := _exclusive(files, layout)) is None and next(pauses, False):
+        pass
     return lock
 
 
@@ -188,4 +206,22 @@ def _command(arguments: list[str]) -> str:
     name, *rest = arguments or [""]
     path = Path(name)
     program = path.parent.name if path.name == "__main__.py" else path.name
-    return " ".join([program, *rest[:1]])[:_COMMAND_CHARACTERS]
+    return " ".join([program, *_verb(rest)])[:_COMMAND_CHARACTERS]
+
+
+def _verb(arguments: list[str]) -> list[str]:
+    """Give the word that says what a program is to do: never an option or its value, which may be secret."""
+    words = iter(arguments)
+    for word in words:
+        if not word.startswith("-"):
+            return [word] if _WORD.fullmatch(word) else []
+        if _takes_next(word):
+            next(words, None)
+    return []
+
+
+def _takes_next(option: str) -> bool:
+    """Whether the value of an option is the next argument: `-s DIR` and `-qs DIR`, but not `-sDIR`."""
+    if option.startswith("--"):
+        return option in VALUED_OPTIONS
+    return any(option.find(one[1]) == len(option) - 1 for one in VALUED_OPTIONS if not one.startswith("--"))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .backup_record import LogFile
+from .blame import past_damage
 from .copying import CHUNK_BYTES, PART, Copier, checksum
 from .errors import DamageError, StoreError
 from .files import Files, crc32c
@@ -67,10 +68,10 @@ class LogCopy:
     held: Sequence[LogFile]
     wanted: Sequence[LogFile]
 
-    def check(self) -> None:
-        """Raise StoreError unless all that both logs have is the same."""
+    def check(self, recorded: Sequence[LogFile]) -> None:
+        """Raise StoreError unless all that both logs have is the same. recorded: what the backup's is, or should be."""
         wanted = {file.number: file for file in self.wanted}
-        for held in self.held:
+        for held in recorded:
             file = wanted.get(held.number)
             if file is None:
                 continue
@@ -95,6 +96,24 @@ class LogCopy:
         for file in self._whole():
             self.copier.stage(wal_path(_WAL, file.number), self._checked(file, 0, 0))
 
+    def clear(self, recorded: Sequence[LogFile]) -> None:
+        """Remove the files of a damaged log behind those that are wanted: they would be read with these.
+
+        recorded: what the log should be.
+        """
+        there, last = wal_numbers(self.copier.files, self._directory), self.wanted[-1].number
+        damaged = [one for one in recorded if one.number in there and not self._is_there(one)]
+        self.copier.tally.n_mended += len(damaged)
+        for number in there:
+            if number > last:
+                self.copier.remove(self._target(number))
+        self.copier.files.fsync_dir(self._directory)
+
+    def _is_there(self, file: LogFile) -> bool:
+        with past_damage():
+            return checksum(self.copier.files, self._target(file.number), file.n_bytes) == file.crc32c
+        return False
+
     def make_room(self) -> None:
         """Let the new root find its log, and the old one no gap in its own; durable on return.
 
@@ -104,6 +123,8 @@ class LogCopy:
         if not self.held:
             return
         self._cut_torn_end()
+        # What a run that was killed made is there, but perhaps not on the disk.
+        self.copier.files.fsync_dir(self._directory)
         if self.goes_on:
             return
         last, floor = self.held[-1].number, self.wanted[0].number
@@ -135,13 +156,12 @@ class LogCopy:
 
     def _append(self, file: LogFile, start: int) -> None:
         self.copier.tally.present(start)
-        if start == file.n_bytes:
-            return
         files, path = self.copier.files, self._target(file.number)
         handle = files.append(path)
         try:
-            for chunk in self._checked(file, start, checksum(files, path, start)):
-                handle.write(chunk)
+            if start < file.n_bytes:
+                for chunk in self._checked(file, start, checksum(files, path, start)):
+                    handle.write(chunk)
             handle.sync()
         except BaseException:
             # Half a frame at the end would do no harm, wrong bytes in a frame might.

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .blame import told
+from .blocks import read_past
 from .entry import Entry, Kind, decode
-from .errors import DamageError
 from .files import Files
 from .upgrade import FORMAT, OLDEST
 from .wal import FRAME, HEADER, candidates, read_header, wal_numbers, wal_path, whole_frame
@@ -36,9 +37,9 @@ class Frame:
 class ScannedFile:
     """A file of the log.
 
-    header: what is wrong with its header, None: nothing. bad: byte ranges `[start, end)` that are no whole frame
-    though acknowledged frames stood there. torn: the end of the last file, an append that was never
-    acknowledged (or is being written now); None: there is none.
+    header: what is wrong with its header, or with all of it, None: nothing. bad: byte ranges `[start, end)` that
+    are no whole frame though acknowledged frames stood there. torn: the end of the last file, an append that was
+    never acknowledged (or is being written now); None: there is none.
     """
 
     number: int
@@ -51,10 +52,7 @@ class ScannedFile:
 
 def scan_log(files: Files, directory: Path, floor: int) -> Iterator[ScannedFile]:
     """Scan the files of the log from file `floor` on, one after the other; some between may be missing."""
-    try:
-        numbers = [number for number in wal_numbers(files, directory) if number >= floor]
-    except FileNotFoundError:
-        numbers = []
+    numbers = [number for number in wal_numbers(files, directory) if number >= floor]
     for number in numbers:
         yield _scan_file(files, directory, number, floor=floor, is_last=number == numbers[-1])
 
@@ -63,7 +61,7 @@ def read_entries(files: Files, directory: Path, frames: Sequence[Frame]) -> Iter
     """Give what whole frames of one file hold."""
     if not frames:
         return
-    data = memoryview(files.read(wal_path(directory, frames[0].number)))
+    data = memoryview(read_past(files, wal_path(directory, frames[0].number)))
     for frame in frames:
         payload = data[frame.start + FRAME.size : frame.end]
         yield decode(frame.kind, frame.first_seq, frame.n_rows, payload, version=frame.version)
@@ -71,8 +69,13 @@ def read_entries(files: Files, directory: Path, frames: Sequence[Frame]) -> Iter
 
 def _scan_file(files: Files, directory: Path, number: int, *, floor: int, is_last: bool) -> ScannedFile:
     path = wal_path(directory, number)
-    header, is_new, version = _read_header(files, path, number, may_be_torn=is_last and number > floor)
-    data = files.read(path)
+    try:
+        data = read_past(files, path)
+    except OSError as error:
+        return ScannedFile(number, 0, told(error, path), (), (), None)
+    header, is_new, version = _read_header(
+        files, path, number, data[: HEADER.size], may_be_torn=is_last and number > floor
+    )
     if is_new:
         torn = (0, len(data)) if data else None
         return ScannedFile(number, len(data), None, (), (), torn)
@@ -81,12 +84,14 @@ def _scan_file(files: Files, directory: Path, number: int, *, floor: int, is_las
     return ScannedFile(number, len(data), header, tuple(frames), tuple(bad), torn)
 
 
-def _read_header(files: Files, path: Path, number: int, *, may_be_torn: bool) -> tuple[str | None, bool, int]:
+def _read_header(
+    files: Files, path: Path, number: int, head: bytes, *, may_be_torn: bool
+) -> tuple[str | None, bool, int]:
     """Give what is wrong with a header, whether it was just being made, and the format of the frames."""
     try:
         mark = read_header(files, path, number, may_be_torn=may_be_torn)
-    except DamageError as error:
-        return told(error, path), False, _version(files.read(path, 0, HEADER.size))
+    except OSError as error:
+        return told(error, path), False, _version(head)
     return None, mark.offset == 0, mark.version
 
 
@@ -112,10 +117,3 @@ def _frames(data: bytes, number: int, version: int) -> tuple[list[Frame], list[t
         frames.append(Frame(number, start, start + length, first_seq, n_rows, Kind(kind), version))
         start += length
     return frames, bad
-
-
-def told(error: Exception, path: Path) -> str:
-    """Give what is wrong with a file, from the error that says so, without its name and the advice."""
-    if isinstance(error, DamageError) and error.what is not None:
-        return error.what
-    return str(error).removeprefix(f"{path}: ").partition("; ")[0]

@@ -12,9 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .blame import MEND, as_damage
 from .document import pack, unpack
-from .files import Files, write_file
-from .meta import Json, StoredFile, expect_members
+from .errors import DamageError
+from .files import Files, names_below, write_file
+from .stored_file import Json, StoredFile, expect_members
 
 _NAME = re.compile(r"(\d{20})\.json")
 
@@ -119,22 +121,40 @@ def root_path(directory: Path, version: int) -> Path:
 
 def root_versions(files: Files, directory: Path) -> list[int]:
     """Give the versions that stand in the directory, ascending; none where it is not there."""
-    try:
-        names = files.listdir(directory)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+    names = names_below(files, directory)
     return [int(m[1]) for name in names if (m := _NAME.fullmatch(name))]
 
 
 def read_root(files: Files, directory: Path, version: int) -> Root:
-    """Give a manifest. Raises FileNotFoundError, DamageError naming it, StoreError for another format."""
+    """Give a manifest. Raises FileNotFoundError, DamageError naming it, StoreError for another format.
+
+    One that was renamed is damaged: its number says what came before it, and what the next one has to be.
+    """
     path = root_path(directory, version)
-    return Root.from_json(unpack("manifest", files.read(path), str(path)))
+    with as_damage(path):
+        data = files.read(path)
+    root = Root.from_json(unpack("manifest", data, str(path)))
+    if root.version != version:
+        what = f"it says that it is of version {root.version}, its name says {version}"
+        raise DamageError(f"{path}: {what}; give it its own name, or {MEND}", path=path, what=what)
+    return root
+
+
+def missing_file(version: int, error: FileNotFoundError) -> DamageError:
+    """Give the error that says that a file which a version names is not there."""
+    return DamageError(
+        f"{error.filename}: missing, manifest {version} names it; restore the file from a copy"
+    )
+
+
+def staged_path(directory: Path, version: int) -> Path:
+    """Give the path that a manifest has before it counts."""
+    return directory / f"{version:020d}.tmp"
 
 
 def stage(files: Files, directory: Path, root: Root) -> Path:
     """Write a manifest under a name that nobody reads, and give that; durable but for the directory."""
-    path = directory / f"{root.version:020d}.tmp"
+    path = staged_path(directory, root.version)
     with suppress(FileNotFoundError):
         files.unlink(path)
     write_file(files, path, [pack("manifest", root.to_json())])

@@ -3,179 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from .batch import ColumnBatch, Int32s, Int64s, Keys, TextParts, Vectors
-from .columns import Placed, find_owners, is_number, place_columns, take_columns
+from .columns import Placed, place_columns, take_columns
 from .joining import join_columns
+from .memory_part import MemoryPart, Sources
 from .merged_columns import merge_columns
-from .part import FieldStats, Part, Postings, Slice, VectorTable
-from .partitions import partition_values
-from .patt import build_tree
-from .postings import PartsTable, index_keys, join_keys, join_parts, order_parts
-from .residual import RESIDUAL, Cells, column_of, unpack_cells
+from .part import Part, VectorTable
+from .payloads import CUTS, NO_PAYLOADS, Payloads
+from .postings import index_keys, join_keys, join_parts, order_parts
+from .record_cuts import gather
+from .residual import RESIDUAL
 from .rows import RowIndex, Rows, inverse
 from .shards import assign_shards, slices_of
-from .tree import Tree
-from .tree_sources import Source
 from .vectors import make_table, merge_tables, no_vectors
 
 Lookup = Callable[[Keys], tuple[npt.NDArray[np.bool_], Vectors]]
 """Vectors that are known already: which keys were found, and their vectors in key order."""
-
-Sources = Callable[[], Sequence[Source]]
-"""Gives the parts that a part was merged from, as a tree sees them."""
-
-MAX_SUMMARISED = 128
-"""Number columns that a tree summarises; canonical fields and signals come first."""
-
-
-class MemoryPart(Rows):
-    """A part in memory; what is costly (codes of vectors, postings, tree) is made when first asked for."""
-
-    def __init__(
-        self,
-        part_id: str,
-        placed: Placed,
-        n_rows: int,
-        slices: Sequence[Slice],
-        *,
-        parts: PartsTable,
-        keys: Keys,
-        have: npt.NDArray[np.bool_],
-        make_vectors: Callable[[], VectorTable],
-        template: Int32s,
-        template_keys: Keys,
-        qls_scale: Sequence[float] | None,
-        signals_pending: bool,
-        sources: Sources | None = None,
-    ) -> None:
-        super().__init__(part_id, n_rows, slices)
-        self.placed = placed
-        self._parts = parts
-        self._keys = keys
-        self._pending = int(len(have) - np.count_nonzero(have))
-        self._make_vectors = make_vectors
-        self._template = template
-        self._template_keys = template_keys
-        self._qls_scale = qls_scale
-        self._signals_pending = signals_pending
-        self._sources = sources
-
-    @property
-    def is_stored(self) -> bool:
-        """Whether this is a segment of the store: no, it is in memory."""
-        return False
-
-    @property
-    def pending(self) -> int:
-        """Number of distinct vectors still to come."""
-        return self._pending
-
-    @property
-    def signals_pending(self) -> bool:
-        """Whether signals that need vectors are still to come."""
-        return self._signals_pending
-
-    @property
-    def fields(self) -> Mapping[str, FieldStats]:
-        """Physical columns that hold at least one value."""
-        return self.placed.fields
-
-    @property
-    def tree(self) -> Tree:
-        """PATT over the part's rows."""
-        return self._tree
-
-    def vectors(self) -> VectorTable:
-        """Give the dictionary of distinct vectors."""
-        return self._table
-
-    def vec_of_row(self) -> Int32s:
-        """Give the vector of each row's primary text, -1 where it has none."""
-        return self._vec_of_row
-
-    def postings(self) -> Postings:
-        """Give where each vector is used."""
-        return self._postings
-
-    def parts_table(self) -> PartsTable:
-        """Give every embedded text with its vector."""
-        return self._parts
-
-    def vector_keys(self) -> Keys:
-        """Give the keys of the vector dictionary, ascending by (hi, lo)."""
-        return self._keys
-
-    def template_of_row(self) -> Int32s:
-        """Give the template of each row's body as index into `template_keys`, -1 where it has none."""
-        return self._template
-
-    def template_keys(self) -> Keys:
-        """Give the distinct template keys, ascending by (hi, lo)."""
-        return self._template_keys
-
-    def residual(self) -> pa.Array | None:
-        """Give the rarest original fields, a JSON object a row, None where there are none."""
-        return self.placed.residual
-
-    def overflow(self) -> frozenset[str]:
-        """Name the fields in `residual`."""
-        return self.placed.overflow
-
-    def owners(self) -> Mapping[str, str]:
-        """Name, for each column, the one of its equals that is stored."""
-        return find_owners({**self.placed.hot, **self.placed.cold})
-
-    @cached_property
-    def partitions(self) -> Mapping[str, tuple[str, ...] | None]:
-        """All values of the partition columns; None: too many to list."""
-        return partition_values(self.placed)
-
-    @cached_property
-    def _table(self) -> VectorTable:
-        return self._make_vectors()
-
-    @cached_property
-    def _vec_of_row(self) -> Int32s:
-        return self._parts.vec_of_row(self.n_rows)
-
-    @cached_property
-    def _postings(self) -> Postings:
-        return self._postings_of_parts()
-
-    @cached_property
-    def _tree(self) -> Tree:
-        return build_tree(
-            self.ts,
-            self.seq,
-            self.slices,
-            numbers={name: self.numbers(name) for name in summarised(_types(self.placed.hot))},
-            level=self.numbers("level") if "level" in self.placed.hot else None,
-            vec_of_row=self.vec_of_row(),
-            table=self.vectors() if self._qls_scale is not None else None,
-            qls_scale=self._qls_scale,
-            sources=() if self._sources is None else self._sources(),
-        )
-
-    @cached_property
-    def _cells(self) -> Cells:
-        return {} if self.placed.residual is None else unpack_cells(self.placed.residual)
-
-    def _hot(self) -> Mapping[str, pa.Array]:
-        return self.placed.hot
-
-    def _has_cold(self, name: str) -> bool:
-        return name in self.placed.cold or name in self.placed.overflow
-
-    def _cold(self, name: str, rows: RowIndex | None) -> pa.Array:
-        is_rare = name in self.placed.overflow
-        array = column_of(self._cells, name, self.n_rows) if is_rare else self.placed.cold[name]
-        return array if rows is None else array.take(pa.array(np.asarray(rows, np.int64)))
 
 
 def build(
@@ -186,12 +34,14 @@ def build(
     part_id: str,
     qls_scale: Sequence[float] | None = None,
     signals_pending: bool | None = None,
+    payloads: Payloads = NO_PAYLOADS,
 ) -> MemoryPart:
     """Build a young part: one slice in (ts, seq) order, vectors that `lookup` knows filled in.
 
     dim: of the vectors, None while no model is known. qls_scale: of the model (136); without it nodes have no
-    signatures. signals_pending: None: to come if any text is embedded. Raises StoreError where batches give a
-    column different types.
+    signatures. signals_pending: None: to come if any text is embedded. payloads: that were cut out of records of
+    the batches; those that they do not use are left out. Raises StoreError where batches give a column different
+    types.
     """
     lengths = [batch.n_rows for batch in batches]
     parts = join_parts([batch.parts for batch in batches], lengths)
@@ -201,6 +51,7 @@ def build(
     else:
         have, known = lookup(keys)
     columns = join_columns([batch.columns for batch in batches], lengths)
+    payloads = _keep_used(columns, payloads, sum(lengths))
     first_seq = _first_seqs(_seq_of(columns), parts, vec, len(keys))
     placed, order = _place(columns, sum(lengths))
     return _assemble(
@@ -216,6 +67,7 @@ def build(
         template=join_keys([batch.template for batch in batches]),
         qls_scale=qls_scale,
         signals_pending=len(parts) > 0 if signals_pending is None else signals_pending,
+        payloads=payloads,
     )
 
 
@@ -242,9 +94,13 @@ def merge(
     primary[texts.row[texts.primary]] = vec[texts.primary]
     shard = assign_shards(primary, table)
     order = _order(times["ts"], times["seq"], shard)
+    columns = merge_columns(parts, order, going=going)
+    cuts, payloads = _merge_cuts(parts)
+    if cuts is not None:
+        columns |= take_columns({CUTS: cuts}, order)
     return _assemble(
         part_id,
-        place_columns(merge_columns(parts, order, going=going), sum(lengths)),
+        place_columns(columns, sum(lengths)),
         sum(lengths),
         order=order,
         parts=texts,
@@ -257,6 +113,7 @@ def merge(
         qls_scale=qls_scale,
         signals_pending=any(part.signals_pending for part in parts),
         sources=sources,
+        payloads=payloads,
     )
 
 
@@ -283,6 +140,7 @@ def select(
     keys, vec = index_keys(texts.key)
     taken = take_columns({**_columns_of(part), **(columns or {})}, rows)
     taken = join_columns([taken], [len(rows)])
+    payloads = _keep_used(taken, _payloads_of(part), len(rows))
     table = merge_tables(keys, [part.vectors() if vectors is None else vectors])
     table = _own_exemplars(table, _seq_of(taken), texts, vec)
     placed, order = _place(taken, len(rows))
@@ -300,17 +158,8 @@ def select(
         template=_template_of(part)[rows],
         qls_scale=qls_scale,
         signals_pending=is_pending and len(texts) > 0,
+        payloads=payloads,
     )
-
-
-def summarised(hot: Mapping[str, pa.DataType]) -> list[str]:
-    """Name the columns that a tree summarises: hot numbers, neither times nor severities."""
-    names = [name for name, kind in hot.items() if name not in ("ts", "seq", "level") and is_number(kind)]
-    return sorted(names, key=lambda name: ("#" in name, name))[:MAX_SUMMARISED]
-
-
-def _types(columns: Mapping[str, pa.Array]) -> dict[str, pa.DataType]:
-    return {name: array.type for name, array in columns.items()}
 
 
 def _assemble(
@@ -327,6 +176,7 @@ def _assemble(
     template: Keys,
     qls_scale: Sequence[float] | None,
     signals_pending: bool,
+    payloads: Payloads,
     shard: npt.NDArray[np.uint16] | None = None,
     sources: Sources | None = None,
 ) -> MemoryPart:
@@ -346,6 +196,7 @@ def _assemble(
         qls_scale=qls_scale,
         signals_pending=signals_pending,
         sources=sources,
+        payloads=payloads,
     )
 
 
@@ -394,10 +245,37 @@ def _columns_of(part: Part) -> dict[str, pa.Array]:
     names = ["ts", "seq", *(name for name in part.fields if name not in rare)]
     read = {owner: part.raw(owner) for owner in {owners.get(name, name) for name in names}}
     columns = {name: read[owners.get(name, name)] for name in names}
-    return columns if residual is None else {**columns, RESIDUAL: residual}
+    if residual is not None:
+        columns[RESIDUAL] = residual
+    if part.is_cut:
+        columns[CUTS] = part.raw(CUTS)
+    return columns
+
+
+def _payloads_of(part: Part) -> Payloads:
+    return part.payloads() if isinstance(part, Rows) and part.is_cut else NO_PAYLOADS
+
+
+def _keep_used(columns: dict[str, pa.Array], payloads: Payloads, n_rows: int) -> Payloads:
+    """Give the payloads that the column `CUTS` uses, and number them anew in it."""
+    if CUTS not in columns:
+        return NO_PAYLOADS
+    cuts, used = gather([columns.pop(CUTS)], [payloads], [n_rows])
+    if cuts is not None:
+        columns[CUTS] = cuts
+    return used
+
+
+def _merge_cuts(parts: Sequence[Part]) -> tuple[pa.Array | None, Payloads]:
+    """Put together what was cut out of the records of parts; no payload is read for it."""
+    cuts = [part.raw(CUTS) if isinstance(part, Rows) and part.is_cut else None for part in parts]
+    return gather(cuts, [_payloads_of(part) for part in parts], [part.n_rows for part in parts])
 
 
 def _template_of(part: Part) -> Keys:
     templates, keys = part.template_of_row(), part.template_keys()
     padded = np.append(keys, np.zeros(1, keys.dtype))
     return padded[templates]
+
+
+__all__ = ["Lookup", "MemoryPart", "build", "merge", "select"]

@@ -25,6 +25,7 @@ from .layout import SEGMENT_FILE
 from .memory import MemoryPart, build, select
 from .meta import SegmentMeta
 from .part import Part
+from .payloads import CUTS
 from .remote import is_remote
 from .residual import RESIDUAL
 from .rows import RowIndex
@@ -218,6 +219,7 @@ class Mover:
             dim=self._model.dim,
             part_id=part_id,
             qls_scale=self._model.qls_scale,
+            payloads=chosen.payloads(),
         )
 
     # -- its place ------------------------------------------------------------------------------------------
@@ -283,6 +285,8 @@ def _batch(chosen: MemoryPart, anew: Anew) -> ColumnBatch:
     columns = {**placed.hot, **placed.cold}
     if placed.residual is not None:
         columns[RESIDUAL] = placed.residual
+    if placed.cuts is not None:
+        columns[CUTS] = placed.cuts
     for name, array in anew.columns.items():
         columns.pop(name, None)
         if array is not None:

@@ -6,15 +6,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from .catalog import Catalog, Change, Committer, load
-from .errors import DamageError, StoreError
+from .errors import StoreError
 from .files import Files, Lock
 from .layout import Layout
 from .locking import AT_ONCE, Patience, lock_for_writing
-from .manifest import Root, root_versions
+from .manifest import Root, missing_file, root_versions
+from .newest import has_parts, lost_manifest, newest_version, unfinished
 from .remote import Remote, is_remote
 from .takeover import is_committed
-from .view import newest_version
-from .wal import HEADER, WalWriter, wal_numbers, wal_path
+from .wal import WalWriter, wal_numbers, wal_path
 
 NOTHING = Catalog(Root(version=0, epoch=0, wal_floor=0, next_seq=0))
 """What a store holds before its first version."""
@@ -32,6 +32,7 @@ def take_lock(files: Files, layout: Layout, patience: Patience = AT_ONCE) -> Loc
 
 def open_catalog(files: Files, layout: Layout) -> Catalog:
     """Give the newest version, made if there is none; the caller holds the lock."""
+    make_directories(files, layout)
     if not root_versions(files, layout.manifest):
         _make_store(files, layout)
     version = newest_version(files, layout)
@@ -40,9 +41,7 @@ def open_catalog(files: Files, layout: Layout) -> Catalog:
     try:
         return load(files, layout, version)
     except FileNotFoundError as error:
-        raise DamageError(
-            f"{error.filename}: missing, manifest {version} names it; restore the file from a copy"
-        ) from error
+        raise missing_file(version, error) from error
 
 
 def _check_directory(files: Files, layout: Layout) -> None:
@@ -55,6 +54,8 @@ def _check_directory(files: Files, layout: Layout) -> None:
     own = {layout.lock.name, layout.salvaged.name, *(directory.name for directory in layout.directories)}
     others = [name for name in names if name not in own]
     if others and not root_versions(files, layout.manifest):
+        if others == [layout.backup.name]:
+            raise unfinished(layout)
         raise StoreError(
             f"{layout.path}: holds {others[0]!r} and is no treering store; give an empty or a new directory"
         )
@@ -68,11 +69,26 @@ def make_directory(files: Files, path: Path) -> None:
         files.fsync_dir(directory.parent)
 
 
-def _make_store(files: Files, layout: Layout) -> None:
-    """Make the first version: directories, the log's first file, then the manifest."""
+def make_directories(files: Files, layout: Layout) -> None:
+    """Make the directories in a store that are not there; durable on return. Copies may leave out empty ones."""
     for directory in layout.directories:
-        files.mkdir(directory)
+        try:
+            files.mkdir(directory)
+        except FileExistsError:
+            raise StoreError(f"{directory}: is no directory; move away what lies there") from None
     files.fsync_dir(layout.path)
+
+
+def sync_parent(files: Files, path: Path) -> None:
+    """Make the entry of a directory durable that somebody else made, who may have died behind that."""
+    # Who may not read the parent cannot have made it.
+    with suppress(PermissionError):
+        files.fsync_dir(path.parent)
+
+
+def _make_store(files: Files, layout: Layout) -> None:
+    """Make the first version: the log's first file, then the manifest."""
+    sync_parent(files, layout.path)
     _check_unborn(files, layout)
     if is_remote(files):
         _make_remote_store(files, layout)
@@ -92,6 +108,5 @@ def _make_remote_store(files: Remote, layout: Layout) -> None:
 
 def _check_unborn(files: Files, layout: Layout) -> None:
     # A crash while a store is made leaves an empty log and no manifest; one that lost its manifests has more.
-    log = any(files.size(wal_path(layout.wal, n)) > HEADER.size for n in wal_numbers(files, layout.wal))
-    if (log or files.listdir(layout.segments)) and not root_versions(files, layout.manifest):
-        raise DamageError(f"{layout.manifest}: no manifest, yet the store has events; restore it from a copy")
+    if has_parts(files, layout) and not root_versions(files, layout.manifest):
+        raise lost_manifest(layout)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from .columns import Bools, Numbers, number_view
-from .meta import Json
+from .stored_file import Json
 
 Packed = dict[str, Json]
 """How columns were packed, by name; a column that is not named stands as it is.

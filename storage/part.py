@@ -220,6 +220,11 @@ class Part(Protocol):
         """The distinct vectors."""
         ...
 
+    @property
+    def n_vectors(self) -> int:
+        """Number of distinct vectors that events use, those to come included."""
+        ...
+
     def vec_of_row(self) -> Int32s:
         """Vector of each row's primary text, -1 where it has none."""
         ...

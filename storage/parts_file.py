@@ -11,9 +11,9 @@ import pyarrow as pa
 from .arrow_file import ArrowFile, read_lists, write_lists
 from .batch import KEY, Int32s, Keys
 from .files import Files
-from .meta import StoredFile
 from .packing import Unpacked, pack_columns
 from .postings import PartsTable
+from .stored_file import StoredFile
 from .sums import Sums
 from .vectors import fixed_binary, flat_view, view_rows
 

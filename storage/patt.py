@@ -1,4 +1,4 @@
-"""PATT: build the tree over a part's times, and find the nodes and rows of a time range."""
+"""PATT: build the tree over a part's times, and find the nodes of a time range."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .batch import Int32s, Int64s
-from .cells import EPOCH_LEVEL, covering_cell, encode, middle_ns, split_cells, time_node
+from .cells import covering_cell, middle_ns
 from .part import Slice, VectorTable
 from .signature import N_VALUES
 from .summaries import (
@@ -28,9 +28,6 @@ from .summaries import (
 )
 from .tree import LEAF_ROWS, Tree
 from .tree_sources import KnownNodes, Source
-
-FIRST_NS, LAST_NS = -(2**63), 2**63 - 1
-"""The first and the last instant that an event can have."""
 
 Nodes = npt.NDArray[np.intp]
 
@@ -156,22 +153,6 @@ def cover(tree: Tree, start_ns: int, end_ns: int) -> tuple[Nodes, Nodes]:
     return np.array(whole, np.intp), np.array(boundary, np.intp)
 
 
-def row_intervals(ts: Int64s, slices: Sequence[Slice], start_ns: int, end_ns: int) -> Int64s:
-    """Give the rows with `start_ns <= ts < end_ns`: an interval `[lo, hi)` for each slice that has any.
-
-    Returns int64 (k, 2), ascending. Source: two bisections a slice, as rows of a slice are in time order.
-    """
-    # Bounds may lie outside int64, and numpy would then compare as floats.
-    first, last = max(start_ns, FIRST_NS), min(end_ns - 1, LAST_NS)
-    found = []
-    for piece in slices if first <= last else ():
-        run = ts[piece.lo : piece.hi]
-        lo, hi = int(np.searchsorted(run, first)), int(np.searchsorted(run, last, side="right"))
-        if hi > lo:
-            found.append((piece.lo + lo, piece.lo + hi))
-    return np.array(found, np.int64).reshape(-1, 2)
-
-
 def _grow(in_time: Int64s) -> _Shape:
     shape = _Shape([], [], [], [], [], [])
     waiting = [(0, len(in_time), -1)]
@@ -226,14 +207,3 @@ def _empty(n_slices: int, signals: tuple[str, ...]) -> Tree:
         shards=by_slice,
         signature=no_signatures(0),
     )
-
-
-__all__ = [
-    "EPOCH_LEVEL",
-    "build_tree",
-    "cover",
-    "encode",
-    "row_intervals",
-    "split_cells",
-    "time_node",
-]

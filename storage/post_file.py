@@ -11,10 +11,10 @@ import pyarrow as pa
 from .arrow_file import ArrowFile, read_lists, write_lists
 from .batch import Int32s, Int64s
 from .files import Files
-from .meta import StoredFile
 from .packing import Unpacked, pack_columns
 from .part import Postings
 from .rows import Rows
+from .stored_file import StoredFile
 from .sums import Sums
 
 _TWINS = {"template_offsets": "vector_offsets", "template_row": "vector_row"}

@@ -8,23 +8,23 @@ the audit or by a deletion file, stays so, and where that cannot be told, events
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .audit import AuditRecord, check_chain
 from .batch import Int64s, ModelInfo
+from .blame import past_damage
 from .check_catalog import KINDS, Held
-from .check_leftovers import names_below
 from .errors import DamageError
-from .files import Files
+from .files import Files, names_below
 from .findings import Loss
 from .layout import Layout
 from .ledger import Position
 from .listing import Listing
 from .log_scan import scan_log
+from .log_start import first_start, newest_start, told_start
 from .manifest import Root, root_path
-from .meta import SegmentMeta, StoredFile
+from .meta import SegmentMeta
 from .read_log import ReadLog, read_log
 from .rejects import RejectFile
 from .remains import (
@@ -37,6 +37,7 @@ from .remains import (
     newest_model,
     older_root,
 )
+from .stored_file import StoredFile
 from .stray_rejects import find_rejects
 from .stray_segments import StraySearch
 
@@ -98,7 +99,7 @@ def recover(files: Files, layout: Layout, held: Held) -> Recovery:
 
 def _without_root(files: Files, layout: Layout, held: Held) -> Recovery:
     traces, older = Traces(), older_root(files, layout, held.version)
-    with suppress(OSError):
+    with past_damage():
         traces = Traces.read(files.read(root_path(layout.manifest, held.version)))
     whole, damaged = lists_on_disk(files, layout)
     lists, lost = dict[str, Listing[Any]](), list[tuple[str, StoredFile, int]]()
@@ -184,31 +185,16 @@ class _Recoverer:
 
     def find_log(self, traces: Traces, whole: WholeLists) -> None:
         """Say where the log begins that is not in segments, as the damaged manifest has it if that can be true."""
-        numbers = [file.number for file in scan_log(self._files, self._layout.wal, 0)]
-        floor, next_seq = traces.facts.get("wal_floor", -1), traces.facts.get("next_seq", -1)
-        if self._agrees(numbers, floor, next_seq, _least_next_seq(self._found.root, whole)):
-            self._found.root = replace(self._found.root, wal_floor=floor, next_seq=next_seq)
-            return
-        start = max(min(numbers, default=0), self._found.root.wal_floor)
-        self._found.root = replace(self._found.root, wal_floor=start, next_seq=0)
-        self._found.is_by_number = True
-        self._found.hides_old_log = self._may_be_erased()
-
-    def _agrees(self, numbers: list[int], floor: int, next_seq: int, least: int) -> bool:
-        """Whether what a damaged manifest says of the log fits the log itself."""
-        if floor not in numbers:
-            return False
-        frames = [one for file in scan_log(self._files, self._layout.wal, floor) for one in file.frames]
-        # Two numbers that fit each other are not both wrong.
-        return frames[0].first_seq == next_seq if frames else next_seq == least
+        found = self._found
+        told = told_start(self._files, self._layout, found.root, traces, whole)
+        found.is_by_number = told is None
+        found.hides_old_log = told is None and self._may_be_erased()
+        found.root = told or first_start(self._files, self._layout, found.root)
 
     def _before_seq(self) -> int | None:
         """Give the number from which on events are in the log only, None where nobody knows."""
-        if not self._found.is_by_number:
-            return self._found.root.next_seq
-        files = list(scan_log(self._files, self._layout.wal, self._found.root.wal_floor))
-        frames = [one for file in files[-1:] for one in file.frames if one.n_rows]
-        return frames[0].first_seq if frames else None
+        root = self._found.root
+        return newest_start(self._files, self._layout, root) if self._found.is_by_number else root.next_seq
 
     # -- segments and rejects -----------------------------------------------------------------------------------
 
@@ -315,13 +301,3 @@ class _Recoverer:
 
     def _list(self, file: StoredFile) -> str:
         return f"{self._layout.lists.name}/{file.name}"
-
-
-def _least_next_seq(root: Root, whole: WholeLists) -> int:
-    """Give a number that the first one that is not in segments is not below."""
-    ends = [root.next_seq]
-    for entries in whole["segments"].values():
-        ends += [meta.seq_max + 1 for meta in entries.values()]
-    for entries in whole["ledger"].values():
-        ends += [one.run.end_seq for one in entries.values()]
-    return max(ends)

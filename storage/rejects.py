@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from .blame import MEND, as_damage
 from .errors import DamageError
 from .files import Files, crc32c, write_file
-from .meta import Json, StoredFile, expect_members
+from .stored_file import Json, StoredFile, expect_members
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,12 @@ def write_rejects(files: Files, path: Path, rejects: Sequence[Reject]) -> Reject
 
 
 def read_rejects(files: Files, path: Path, stored: StoredFile) -> Iterator[Reject]:
-    """Give the rejects of a file. Raises DamageError where its bytes are not those that were written."""
-    data = files.map(path)
+    """Give the rejects of a file. Raises DamageError where it is missing, or not as it was written."""
+    try:
+        with as_damage(path):
+            data = files.map(path)
+    except FileNotFoundError as error:
+        raise DamageError(f"{path}: missing, the manifest names it; {MEND}", path=path) from error
     found = crc32c(data)
     if (data.size, found) != (stored.n_bytes, stored.crc32c):
         raise DamageError(
@@ -87,6 +92,20 @@ def read_rejects(files: Files, path: Path, stored: StoredFile) -> Iterator[Rejec
         for index in range(reader.num_record_batches):
             for row in reader.get_batch(index).to_pylist():
                 yield Reject(**(row | {name: _decode(row[name]) for name in ("source", "reason")}))
+
+
+def count_rejects(buffer: pa.Buffer) -> int:
+    """Give how many rejects a file holds. Raises ValueError where not all of them can be read."""
+    try:
+        with pa.ipc.open_file(buffer) as reader:
+            batches = [reader.get_batch(index) for index in range(reader.num_record_batches)]
+        for batch in batches:
+            batch.validate(full=True)
+    except MemoryError:
+        raise
+    except (OSError, pa.ArrowException) as error:
+        raise ValueError(str(error).split("\n", 1)[0]) from error
+    return sum(len(batch) for batch in batches)
 
 
 def _encode(text: str) -> bytes:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from .batch import ModelInfo
+from .blame import past_damage
 from .catalog import load_list, load_model
 from .check_catalog import KINDS
-from .check_leftovers import names_below
-from .errors import DamageError, StoreError
-from .files import Files, crc32c
+from .files import Files, crc32c, names_below
 from .layout import Layout
 from .listing import Listing
 from .manifest import ListFile, Root, read_root, root_versions
-from .meta import StoredFile
+from .stored_file import StoredFile
 
 WholeLists = dict[str, dict[ListFile, Mapping[str, Any]]]
 """By kind, lists that could be read with their entries."""
@@ -67,7 +65,7 @@ def older_root(files: Files, layout: Layout, version: int) -> Root | None:
     """Give the newest manifest below a version that is whole, None where there is none."""
     for older in reversed(root_versions(files, layout.manifest)):
         if older < version:
-            with suppress(DamageError, FileNotFoundError):
+            with past_damage():
                 return read_root(files, layout.manifest, older)
     return None
 
@@ -80,14 +78,13 @@ def lists_on_disk(files: Files, layout: Layout) -> tuple[WholeLists, dict[str, l
         match = _LIST.fullmatch(name)
         if match is None:
             continue
-        data = files.read(layout.lists / name)
-        file = ListFile(StoredFile(name, len(data), crc32c(data)), 0)
-        try:
-            found = load_list(files, layout.lists, match[1], file, KINDS[match[1]], Listing.empty())
-        except (DamageError, FileNotFoundError):
-            damaged[match[1]].append(file.file)
-        else:
-            whole[match[1]][ListFile(file.file, len(found))] = found
+        kind, stored = match[1], StoredFile(name, 0, 0)
+        with past_damage():
+            stored = _stored(files, layout, name)
+            found = load_list(files, layout.lists, kind, ListFile(stored, 0), KINDS[kind], Listing.empty())
+            whole[kind][ListFile(stored, len(found))] = found
+            continue
+        damaged[kind].append(stored)
     return whole, damaged
 
 
@@ -131,11 +128,15 @@ def newest_model(files: Files, layout: Layout) -> tuple[ModelInfo | None, Stored
     """Give what the vectors are made with, and its file; without the first where that is damaged."""
     names = [name for name in names_below(files, layout.lists) if name.startswith("model-")]
     for name in sorted(names, reverse=True):
-        with suppress(DamageError, StoreError, FileNotFoundError):
-            data = files.read(layout.lists / name)
-            stored = StoredFile(name, len(data), crc32c(data))
+        with past_damage():
+            stored = _stored(files, layout, name)
             return load_model(files, layout, stored), stored
     return None, StoredFile(names[-1], 0, 0) if names else None
+
+
+def _stored(files: Files, layout: Layout, name: str) -> StoredFile:
+    data = files.read(layout.lists / name)
+    return StoredFile(name, len(data), crc32c(data))
 
 
 def _number(name: str) -> int:

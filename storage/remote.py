@@ -6,7 +6,7 @@ once: of manifests, and of the parts that a growing file consists of (`docs/obje
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol, TypeGuard
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from .errors import DamageError
 from .files import Files
-from .meta import StoredFile
+from .stored_file import StoredFile
 
 PART_COST_BYTES = 16 << 10
 """What reading one part more costs, in bytes of the log: it bounds the parts that an opening has to ask for."""
@@ -54,6 +54,13 @@ class Remote(Files, Protocol):
 
     def sizes(self, path: Path) -> Mapping[Path, int]:
         """Give the bytes of every file below a directory."""
+        ...
+
+    def plain_pieces(self, path: Path, n_bytes: int) -> Iterator[tuple[bytes, int]]:
+        """Give a file as it is, piece by piece, each with how many of its bytes are missing and zeros.
+
+        Raises FileNotFoundError where nothing is left of it.
+        """
         ...
 
 

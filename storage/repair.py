@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from .blame import past_damage
 from .catalog import Change
 from .check import check_store
-from .check_leftovers import named_in, names_below
 from .cleaner import Cleaner
 from .derived import rewrite_derived
 from .errors import DamageError
-from .files import Files
+from .files import Files, names_below, write_file
 from .findings import CheckProgress, CheckReport, Severity
 from .layout import SEGMENT_FILE, Layout
 from .meta import SegmentMeta
+from .retired import unnamed_in
+from .set_aside import SetAside
 from .writer import Writer
 
 
 @dataclass(slots=True)
 class _Mended:
-    """What was done. put: segments with other derived files; fresh: these, old: what they replace."""
+    """What was done. put: segments with other derived files; fresh: these, old: what they replace.
 
+    is_begun: whether something is written that no version names, which `Layout.repairing` tells the next writer.
+    """
+
+    is_begun: bool = False
     put: dict[str, SegmentMeta] = field(default_factory=dict)
     fresh: list[Path] = field(default_factory=list)
     old: list[Path] = field(default_factory=list)
@@ -59,10 +66,14 @@ class Repairer:
                 self._remove_leftovers()
             with writer.guard("repair", commits=False) as written:
                 self._done.fresh = written
+                self._put_directories_aside()
                 for meta in self._metas():
                     self._mend(meta)
             if self._done.lines:
                 self._commit()
+            if self._done.is_begun:
+                with writer.mutex:
+                    writer.remove([self._layout.repairing])
         return self._done.lines
 
     def _metas(self) -> list[SegmentMeta]:
@@ -78,10 +89,7 @@ class Repairer:
     def _remove_leftovers(self) -> None:
         """Remove what nothing names; opening the store did so already where no reader holds it."""
         for meta in self._metas():
-            directory, known = self._layout.segment(meta.id), named_in(meta)
-            self._writer.retire(
-                [directory / n for n in names_below(self._files, directory) if n not in known]
-            )
+            self._writer.retire(list(unnamed_in(self._files, self._layout, meta)))
         left = self._before.of(Severity.LEFTOVER)
         gone = [one.file for one in left if not self._is_there(self._layout.path / one.file)]
         if gone:
@@ -91,6 +99,24 @@ class Repairer:
     def _is_there(self, path: Path) -> bool:
         return path.name in names_below(self._files, path.parent)
 
+    def _put_directories_aside(self) -> None:
+        """Take away the directories that lie in the place of files, whose names are wanted."""
+        wrong = [one.file for one in self._before.of(Severity.DERIVED) if self._is_directory(one.file)]
+        if wrong:
+            aside = SetAside(self._files, self._layout)
+            aside.put(wrong)
+            aside.remove_directories()
+            self._done.lines.append(
+                f"what lay in the place of {', '.join(wrong)} was put aside in {aside.name}"
+            )
+
+    def _is_directory(self, file: str) -> bool:
+        try:
+            self._files.size(self._layout.path / file)
+        except OSError as error:
+            return isinstance(error, IsADirectoryError)
+        return False
+
     def _mend(self, meta: SegmentMeta) -> None:
         directory = self._layout.segment(meta.id)
         with self._writer.mutex:
@@ -98,14 +124,17 @@ class Repairer:
                 return
             segment = self._writer.view.segment(meta)
         before = self._facts(directory)
+        wrong, n_before = self._wrong_in(meta.id), len(self._done.fresh)
         try:
-            changed = rewrite_derived(self._files, directory, segment, also=self._wrong_in(meta.id))
+            changed = rewrite_derived(self._files, directory, segment, also=wrong, begun=self._begin)
         except DamageError:
             # What is derived of damaged files cannot be made; the look at the end names them.
+            with self._writer.mutex:
+                self._writer.remove(self._done.fresh[n_before:])
+            del self._done.fresh[n_before:]
             return
         names = {stored.name for stored in meta.files}
         fresh = [stored.name for stored in changed.files if stored.name not in names]
-        self._done.fresh += [directory / name for name in fresh]
         file = directory.relative_to(self._layout.path)
         if fresh:
             self._done.put[meta.id] = changed
@@ -120,11 +149,19 @@ class Repairer:
         found = self._before.of(Severity.DERIVED)
         return {Path(one.file).name for one in found if one.segment_id == segment_id}
 
+    def _begin(self, path: Path) -> None:
+        """Note a file before it is written, and the first one durably: a crash must not leave it for ever."""
+        if not self._done.is_begun:
+            with suppress(FileExistsError):
+                write_file(self._files, self._layout.repairing, [])
+            self._files.fsync_dir(self._layout.lists)
+            self._done.is_begun = True
+        self._done.fresh.append(path)
+
     def _facts(self, directory: Path) -> bytes | None:
-        try:
+        with past_damage():
             return self._files.read(directory / SEGMENT_FILE)
-        except OSError:
-            return None
+        return None
 
     def _commit(self) -> None:
         """Commit all of it with its audit record; a segment that changed meanwhile keeps what came to it."""

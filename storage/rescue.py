@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from .batch import ColumnBatch, Int64s, Keys, ModelInfo, TextParts
 from .cells import covering_cell
@@ -23,15 +22,18 @@ from .hot_file import INTERNAL
 from .layout import Layout
 from .memory import MemoryPart, build
 from .meta import SegmentMeta
+from .payloads import RECORD
 from .postings import index_keys, order_parts
+from .record_cuts import Cuts
 from .rejects import Reject
 from .rows import RowIndex
 from .seal import segment_id
 from .segment import write
 from .segment_files import kind_of
 from .seq_runs import Ranges, ranges_of
-from .wreck import Bools, Wreck, blanked, open_wreck
-from .wreck_columns import ReadColumns, read_hot, read_text
+from .wreck import Bools, Wreck, open_wreck
+from .wreck_columns import ReadColumns, clear_derived, read_hot, read_text
+from .wreck_payloads import ReadPayloads, keep_readable, read_payloads, whole_records
 from .wreck_vectors import ReadLates, ReadTexts, known_vectors, read_lates, read_table, read_texts
 
 TextsOf = Callable[[Mapping[str, pa.Array], int, ModelInfo | None], tuple[TextParts, Keys]]
@@ -72,6 +74,8 @@ class Rescuer:
     texts_of: TextsOf
     losses: list[Loss] = field(default_factory=list)
     records: list[Reject] = field(default_factory=list)
+    payloads: ReadPayloads = field(default_factory=ReadPayloads)
+    missing: Cuts = field(default_factory=Cuts.none)
 
     def rescue(self, written: list[Path]) -> Rescued:
         """Write what can be read as a new segment; `written` gets its directory. Nothing else is changed."""
@@ -88,6 +92,7 @@ class Rescuer:
 
     def _read(self) -> MemoryPart | None:
         gone, wreck = self._gone(), self._open("hot")
+        self.payloads = read_payloads(self._open("blobs"))
         if gone is None:
             self._lose_events(
                 self.meta.n_live, "events: which of them are deleted cannot be read", self._all_seqs()
@@ -106,6 +111,7 @@ class Rescuer:
         lates = read_lates(self.files, self.layout.segment(self.meta.id), self.meta)
         columns = self._columns(hot, lates, gone)
         self._tell_columns(columns, rows)
+        self._tell_payloads(hot, rows)
         return self._build(hot, columns, lates, gone, rows)
 
     def _gone(self) -> Gone | None:
@@ -150,14 +156,14 @@ class Rescuer:
         if wreck is None or len(self.hidden):
             return
         text = read_text(wreck, self.meta.n_rows)
-        if "record" not in text.columns:
+        keep_readable(text, self.payloads)
+        if RECORD not in text.columns:
             return
-        rows = np.flatnonzero(lost & text.has("record"))
+        rows = np.flatnonzero(lost & text.has(RECORD))
         columns = {**hot.columns, **text.columns}
-        told = [
-            _values(columns.get(name), rows) for name in ("source", "source_line", "source_offset", "record")
-        ]
-        for source, line, offset, record in zip(*told, strict=True):
+        told = [_values(columns.get(name), rows) for name in ("source", "source_line", "source_offset")]
+        records = whole_records(text, rows, self.payloads).to_pylist()
+        for source, line, offset, record in zip(*told, records, strict=True):
             if record is not None:
                 self.records.append(Reject(source or "salvaged", line or 0, offset or 0, _REASON, record))
 
@@ -179,13 +185,15 @@ class Rescuer:
         for name in lates.lost_signals:
             found.lose(name)
         if len(gone.vectors):
-            _clear(found, gone)
+            clear_derived(found, gone)
         return found
 
     def _text(self, hot: ReadColumns) -> ReadColumns:
         wreck = self._open("text")
         if wreck is not None:
-            return read_text(wreck, self.meta.n_rows)
+            text = read_text(wreck, self.meta.n_rows)
+            self.missing = keep_readable(text, self.payloads)
+            return text
         found = ReadColumns(self.meta.n_rows)
         for name in self.meta.fields:
             if name not in hot.columns and name not in hot.lost:
@@ -199,6 +207,14 @@ class Rescuer:
             if n_rows and name not in _ROWS and self.meta.has_field(name):
                 what = f"column {name} of {n_rows:,} events"
                 self._lose("column", self._file(""), n_rows, what, name=name)
+
+    def _tell_payloads(self, hot: ReadColumns, rows: RowIndex) -> None:
+        is_live = np.isin(self.missing.row, rows)
+        at, numbers = np.unique(self.missing.row[is_live]), np.unique(self.missing.number[is_live])
+        if len(at):
+            what = f"{len(numbers):,} payloads, and with them the records of {len(at):,} events"
+            seqs = ranges_of(_numbers(hot.columns["seq"])[at])
+            self._lose("payloads", self._file("blobs"), len(numbers), what, seqs=seqs)
 
     # -- vectors ------------------------------------------------------------------------------------------------
 
@@ -225,6 +241,7 @@ class Rescuer:
             # What is computed of vectors is computed again where anything of it is to come.
             signals_pending=len(parts) > 0
             and (self.meta.signals_pending or n_pending > 0 or bool(lates.lost_signals)),
+            payloads=self.payloads.payloads,
         )
 
     def _made_texts(self, columns: ReadColumns, rows: RowIndex) -> ReadTexts:
@@ -284,20 +301,6 @@ class Rescuer:
         if first <= t_min and t_max < last:
             return self.meta.level, self.meta.cell
         return covering_cell(t_min, t_max)
-
-
-def _clear(found: ReadColumns, gone: Gone) -> None:
-    """Take out the signals that may be made of a vector that is to be forgotten."""
-    for one in gone.derived:
-        labels = found.columns.get(one.label)
-        if labels is None and one.label not in found.lost:
-            continue
-        is_made = ~found.has(one.label)
-        if labels is not None:
-            same = pc.fill_null(pc.equal(plain(labels), one.value), False)
-            is_made |= same.to_numpy(zero_copy_only=False)
-        for name in {*one.columns, one.label} & found.columns.keys():
-            found.columns[name] = blanked(found.columns[name], is_made)
 
 
 def _parts_of(parts: TextParts, rows: RowIndex, n_rows: int) -> TextParts:

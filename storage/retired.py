@@ -6,10 +6,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from .blame import is_no_file
 from .catalog import Catalog
-from .files import Files
+from .files import Files, names_below
 from .layout import SEGMENT_FILE, Layout
 from .manifest import root_path, root_versions
+from .meta import SegmentMeta
+from .remote import is_remote
 from .wal import wal_numbers, wal_path
 
 
@@ -49,10 +52,13 @@ class Retired:
         path = root_path(self._layout.manifest, version)
         try:
             lock = self._files.lock(path, exclusive=True)
-        except FileNotFoundError:
+        except OSError as error:
+            if not is_no_file(error):
+                return False
+            # Nobody can hold that; a directory stays.
+            if not is_remote(self._files):
+                self._remove(path)
             return True
-        except OSError:
-            return False
         if lock is None:
             return False
         # The lock keeps a reader from taking the version between the check and the unlink.
@@ -73,20 +79,33 @@ class Retired:
 
 def leftovers(files: Files, layout: Layout, catalog: Catalog) -> Iterator[Path]:
     """Give what the newest version does not name: what a crash left, and what older versions held."""
+    yield from (layout.manifest / n for n in names_below(files, layout.manifest) if n.endswith(".tmp"))
+    others = list(unnamed(files, layout, catalog))
+    is_cut_short = layout.repairing in others
+    for segment in catalog.segments.entries.values():
+        # Only a segment that waits for late files can have one that was never committed, or any where a repair was
+        # cut short. A deletion that was not says nothing but the numbers of some rows, and goes with its segment.
+        if is_cut_short or not segment.is_finished or segment.deleted is not None:
+            yield from unnamed_in(files, layout, segment)
+    # What tells of the repair goes behind what the repair left.
+    yield from others
+
+
+def unnamed(files: Files, layout: Layout, catalog: Catalog) -> Iterator[Path]:
+    """Give the lists, reject files, segments and files of the log that a version does not name."""
     root = catalog.root
-    yield from (layout.manifest / n for n in files.listdir(layout.manifest) if n.endswith(".tmp"))
     yield from _others(files, layout.lists, root.names())
     yield from _others(files, layout.rejects, catalog.rejects.entries)
     yield from _others(files, layout.segments, catalog.segments.entries)
     yield from (wal_path(layout.wal, n) for n in wal_numbers(files, layout.wal) if n < root.wal_floor)
-    for segment in catalog.segments.entries.values():
-        # Only a segment that waits for late files can have one that was never committed. A deletion that was
-        # not says nothing but the numbers of some rows, and goes with its segment.
-        if not segment.is_finished or segment.deleted is not None:
-            known = {SEGMENT_FILE, *(file.name for file in segment.all_files())}
-            yield from _others(files, layout.segment(segment.id), known)
+
+
+def unnamed_in(files: Files, layout: Layout, segment: SegmentMeta) -> Iterator[Path]:
+    """Give the files in a segment's directory that a version does not name."""
+    named = {SEGMENT_FILE, *(file.name for file in segment.all_files())}
+    yield from _others(files, layout.segment(segment.id), named)
 
 
 def _others(files: Files, directory: Path, known: Iterable[str]) -> Iterator[Path]:
     names = set(known)
-    yield from (directory / name for name in files.listdir(directory) if name not in names)
+    yield from (directory / name for name in names_below(files, directory) if name not in names)

@@ -12,8 +12,13 @@ import pyarrow as pa
 
 from .batch import Int32s, Int64s, Keys, TextParts
 from .columns import code_view, is_number, number_view
+from .damage import of_records
+from .errors import DamageError
 from .part import FieldStats, Postings, Slice, VectorTable
+from .payloads import CUTS, NO_PAYLOADS, RECORD, Payloads
 from .postings import PartsTable, group
+from .record_cuts import rows_without, stitch
+from .remote import GoneError
 from .tree import Tree
 
 Bools = npt.NDArray[np.bool_]
@@ -57,12 +62,12 @@ class Rows(ABC):
     @property
     def t_min(self) -> int:
         """First event time; 0 without events."""
-        return int(min((self.ts[s.lo] for s in self._slices), default=0))
+        return int(min((self.ts[s.lo] for s in self.slices), default=0))
 
     @property
     def t_max(self) -> int:
         """Last event time, inclusive; -1 without events."""
-        return int(max((self.ts[s.hi - 1] for s in self._slices), default=-1))
+        return int(max((self.ts[s.hi - 1] for s in self.slices), default=-1))
 
     @property
     @abstractmethod
@@ -115,12 +120,14 @@ class Rows(ABC):
         return self._keep(("codes", name), lambda: self._unpacked_codes(name))
 
     def column(self, name: str, rows: RowIndex | None = None) -> pa.Array:
-        """Any column, whole or at `rows` in that order; dictionary columns come decoded."""
+        """Any column, whole or at `rows` in that order; dictionary columns come decoded, records whole."""
+        if name == RECORD and self.is_cut:
+            return self._records(rows)
         array = self.raw(name, rows)
         return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
     def raw(self, name: str, rows: RowIndex | None = None) -> pa.Array:
-        """Give a column as it is kept: texts may come dictionary-encoded. Raises KeyError."""
+        """Give a column as it is kept: texts may come dictionary-encoded, records cut. Raises KeyError."""
         array = self._hot().get(name)
         if array is not None:
             return array if rows is None else array.take(pa.array(np.asarray(rows, np.int64)))
@@ -131,6 +138,11 @@ class Rows(ABC):
     @abstractmethod
     def vectors(self) -> VectorTable:
         """Give the dictionary of distinct vectors."""
+
+    @property
+    def n_vectors(self) -> int:
+        """Number of distinct vectors that events use, those to come included."""
+        return len(self.vectors())
 
     @abstractmethod
     def vec_of_row(self) -> Int32s:
@@ -171,7 +183,7 @@ class Rows(ABC):
 
     def time_order(self) -> RowIndex | None:
         """Give the rows in (ts, seq) order, or None where they lie so."""
-        return None if len(self._slices) <= 1 else np.lexsort((self.seq, self.ts))
+        return None if len(self.slices) <= 1 else np.lexsort((self.seq, self.ts))
 
     @abstractmethod
     def residual(self) -> pa.Array | None:
@@ -180,6 +192,15 @@ class Rows(ABC):
     @abstractmethod
     def overflow(self) -> frozenset[str]:
         """Name the fields in `residual`."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether payloads were cut out of records: then there is a column `CUTS`."""
+        return False
+
+    def payloads(self) -> Payloads:
+        """Give the payloads that were cut out of records. Raises DamageError."""
+        return NO_PAYLOADS
 
     @abstractmethod
     def owners(self) -> Mapping[str, str]:
@@ -193,6 +214,21 @@ class Rows(ABC):
 
     @abstractmethod
     def _cold(self, name: str, rows: RowIndex | None) -> pa.Array: ...
+
+    def _records(self, rows: RowIndex | None) -> pa.Array:
+        residue, cuts = self.raw(RECORD, rows), self.raw(CUTS, rows)
+        if cuts.null_count == len(cuts):
+            return residue
+        try:
+            return stitch(residue, cuts, self.payloads())
+        except GoneError:
+            raise
+        except DamageError as error:
+            lost = rows_without(cuts, self.payloads)
+            if not len(lost):
+                raise
+            places = lost if rows is None else np.asarray(rows, np.int64)[lost]
+            raise of_records(error, places.tolist()) from error
 
     def _keep(self, key: Hashable, make: Callable[[], T]) -> T:
         """Give what was made before under this key, or make it."""

@@ -8,37 +8,41 @@ after a crash the same can be done again. 5. What the new version does not name 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .attempt import Attempt
 from .batch import Decoder, Int64s
 from .catalog import Catalog, Change, Committer
 from .check import Checker
 from .check_catalog import Held
+from .claim import Claim
+from .claimed_files import claimed
 from .derived import rewrite_derived
 from .errors import ConfigError, StoreError
-from .files import Files, as_store_error
-from .findings import CheckProgress, CheckReport, Finding, Loss, Severity
+from .files import Files, as_store_error, names_below
+from .findings import CheckProgress, CheckReport, Loss, Severity
 from .layout import Layout
 from .listing import Listing
 from .locking import AT_ONCE, Patience, lock_for_writing
 from .manifest import root_versions
 from .meta import SegmentMeta
+from .newest import unfinished
+from .opening import make_directories
 from .read_log import ReadLog
 from .recovery import Recovery, recover
 from .rejects import Reject, RejectFile, write_rejects
 from .remote import is_remote
 from .rescue import Rescuer, TextsOf
-from .retired import Retired, leftovers
+from .retired import Retired, leftovers, unnamed_in
 from .salvage_log import LogSealer, losses_of
 from .segment import Segment
-from .set_aside import SetAside
+from .set_aside import SetAside, damaged_paths
 from .stray_segments import StraySearch
-from .wal import WalWriter, wal_numbers
+from .wal import WalWriter, wal_numbers, wal_path
 
 _NO_SEQS: Int64s = np.empty(0, np.int64)
 
@@ -54,27 +58,31 @@ def salvage(
 ) -> CheckReport:
     """Keep what can be read of a damaged store; give its state after that, and what was lost.
 
-    Raises StoreError where another process writes, where there is no store, or one of which nothing is out of
-    reach; ConfigError for a store in a bucket.
+    Raises StoreError where another process writes, where there is no store, one of which nothing is out of reach,
+    or a backup that was not finished, and where something cannot be read for a reason that is none of the file's
+    (`blame`): then nothing was changed. ConfigError for a store in a bucket.
     """
     if is_remote(files):
-        raise ConfigError(f"{layout.path}: copy it to a directory with `treering restore`, and salvage that")
+        raise ConfigError(
+            f"{layout.path}: is salvaged in a directory: `treering restore --damaged {layout.path} DIR`, then "
+            "`treering -s DIR check --salvage`"
+        )
     with as_store_error(layout.path, "salvage it"):
-        if not _is_store(files, layout):
-            raise StoreError(f"{layout.path}: no treering store there; nothing to salvage")
+        _check_store(files, layout)
         lock = lock_for_writing(files, layout, patience)
         try:
-            return Salvager(files, layout, decoder, texts_of, progress).run()
+            own = claimed(files, Claim(layout, lock))
+            return Salvager(own, layout, decoder, texts_of, progress).run()
         finally:
             lock.release()
 
 
-def _is_store(files: Files, layout: Layout) -> bool:
-    try:
-        names = set(files.listdir(layout.path))
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    return {layout.manifest.name, layout.segments.name, layout.wal.name} & names != set()
+def _check_store(files: Files, layout: Layout) -> None:
+    names = names_below(files, layout.path)
+    if layout.backup.name in names and not root_versions(files, layout.manifest):
+        raise unfinished(layout)
+    if not any(one.name in names for one in layout.directories):
+        raise StoreError(f"{layout.path}: no treering store there; nothing to salvage")
 
 
 @dataclass(slots=True)
@@ -108,20 +116,22 @@ class Salvager:
         self._decoder = decoder
         self._texts_of = texts_of
         self._progress = progress
+        self._attempt = Attempt(files)
 
     def run(self) -> CheckReport:
         """Do it."""
-        for directory in self._layout.directories:
-            self._files.mkdir(directory)
         before, held, recovery = self._look()
         log = recovery.read_log(self._files, self._layout)
+        make_directories(self._files, self._layout)
         aside = SetAside(self._files, self._layout)
-        aside.put({*_damaged_paths(before), *recovery.aside})
-        work = _Work(losses=list(recovery.losses))
-        self._rescue(before, recovery, work)
-        self._keep_rejects(before, recovery, work)
-        catalog = self._commit(held, recovery, log, work, aside)
-        self._sweep(catalog)
+        with self._attempt.going():
+            self._attempt.written.append(aside.outermost)
+            aside.put({*damaged_paths(before), *recovery.aside})
+            work = _Work(losses=list(recovery.losses))
+            self._rescue(before, recovery, work)
+            self._keep_rejects(before, recovery, work)
+            catalog = self._commit(held, recovery, log, work, aside)
+        self._sweep(catalog, aside)
         after = Checker(
             self._files, self._layout, catalog.root.version, is_deep=True, progress=self._progress
         ).run()
@@ -154,7 +164,7 @@ class Salvager:
                 continue
             hidden = recovery.hidden.get(name, _NO_SEQS)
             rescuer = Rescuer(self._files, self._layout, meta, hidden, recovery.model, self._texts_of)
-            rescued = rescuer.rescue([])
+            rescued = rescuer.rescue(self._attempt.written)
             work.losses += rescued.losses
             work.records += rescued.records
             work.put += [] if rescued.meta is None else [rescued.meta]
@@ -169,7 +179,8 @@ class Salvager:
         directory, model = self._layout.segment(meta.id), recovery.model
         scale = None if model is None else model.qls_scale
         segment = Segment.open(self._files, directory, meta, qls_scale=scale)
-        return rewrite_derived(self._files, directory, segment, also=wrong)
+        begun = self._attempt.written.append
+        return rewrite_derived(self._files, directory, segment, also=wrong, begun=begun)
 
     def _keep_rejects(self, before: CheckReport, recovery: Recovery, work: _Work) -> None:
         damaged = {one.file for one in before.of(Severity.DAMAGED)}
@@ -208,11 +219,12 @@ class Salvager:
             change = self._with_log(change, catalog, recovery, log, work)
         if work.records:
             path = self._layout.rejects / f"{committer.next_number():08d}.arrow"
+            self._attempt.written.append(path)
             fresh = write_rejects(self._files, path, work.records)
             self._files.fsync_dir(self._layout.rejects)
             change = replace(change, rejects=[*change.rejects, fresh])
         act = ("salvage", self._details(held, recovery, work, aside, version + 1))
-        committer.commit(replace(change, acts=[act]))
+        self._attempt.commit(committer, replace(change, acts=[act]))
         return committer.catalog
 
     def _with_log(
@@ -232,10 +244,11 @@ class Salvager:
             in_segments,
             last=max(log.files, default=0) if recovery.hides_old_log else 0,
         )
-        sealed = sealer.seal(log.frames)
+        sealed = sealer.seal(log.frames, self._attempt.written)
         work.losses += sealed.losses
         work.records += sealed.rejects
         number = 1 + max([catalog.root.wal_floor, *wal_numbers(self._files, self._layout.wal)])
+        self._attempt.written.append(wal_path(self._layout.wal, number))
         WalWriter.create(self._files, self._layout.wal, number).close()
         positions = {one.fingerprint: one for one in change.positions} | sealed.positions
         if recovery.is_by_number:
@@ -273,19 +286,12 @@ class Salvager:
             details["broken_chain"] = {"head": head, "records": earlier}
         return details
 
-    def _sweep(self, catalog: Catalog) -> None:
+    def _sweep(self, catalog: Catalog, aside: SetAside) -> None:
         """Remove what the new version does not name, as far as no reader holds it."""
         version = catalog.root.version
+        aside.remove_directories()
         retired = Retired(self._files, self._layout)
         retired.add(leftovers(self._files, self._layout, catalog), version)
+        for meta in catalog.segments.entries.values():
+            retired.add(unnamed_in(self._files, self._layout, meta), version)
         retired.collect(version)
-
-
-def _damaged_paths(report: CheckReport) -> Iterator[str]:
-    """Give what is put aside: damaged files, and the whole directories of damaged segments."""
-    for finding in report.of(Severity.DAMAGED):
-        yield _segment_path(finding) if finding.segment_id is not None else finding.file
-
-
-def _segment_path(finding: Finding) -> str:
-    return "/".join(finding.file.split("/")[:2])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -52,8 +53,8 @@ class LogSealer:
     in_segments: Int64s
     last: int = 0
 
-    def seal(self, frames: Sequence[Frame]) -> SealedLog:
-        """Write them; durable on return."""
+    def seal(self, frames: Sequence[Frame], written: list[Path]) -> SealedLog:
+        """Write them, durable on return; `written` gets their directories."""
         found = SealedLog()
         view = View(self.files, self.layout, self.decoder, self.catalog)
         batches: list[ColumnBatch] = []
@@ -80,7 +81,7 @@ class LogSealer:
             view.lookup,
             dim=view.dim,
             model=self.catalog.model,
-            written=[],
+            written=written,
         )
         return found
 

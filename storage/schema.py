@@ -12,9 +12,6 @@ import pyarrow as pa
 LEVELS = ("trace", "debug", "info", "warn", "error", "fatal")
 """Severity in order; stored as uint8 index + 1, so that 0 never means a level."""
 
-KINDS = ("log", "span", "metric", "change")
-"""What an event records."""
-
 
 @dataclass(frozen=True, slots=True)
 class Field:

@@ -21,17 +21,19 @@ from .files import Files
 from .hot_file import TEMPLATE_ID, VEC_ID, overlaid
 from .kept import Kept
 from .late import write_late
-from .memory import summarised
-from .meta import SegmentMeta, StoredFile
+from .memory_part import summarised
+from .meta import SegmentMeta
 from .part import FieldStats, Postings, VectorTable
 from .parts_file import read_parts, read_parts_of_format_1, read_template_keys
 from .patt import build_tree
+from .payloads import Payloads
 from .post_file import read_postings, read_template_rows
 from .postings import PartsTable
 from .remote import GoneError
 from .rows import RowIndex, Rows
 from .segment_files import SegmentFiles
 from .segment_writer import write
+from .stored_file import StoredFile
 from .tree import Tree
 from .tree_file import tree_from_arrow
 from .unpacked import unpacked_bytes
@@ -47,10 +49,15 @@ class Segment(Rows):
     """
 
     def __init__(
-        self, files: Files, directory: Path, meta: SegmentMeta, kept: Kept, qls_scale: Sequence[float] | None
+        self,
+        files: Files,
+        place: tuple[Path, str],
+        meta: SegmentMeta,
+        kept: Kept,
+        qls_scale: Sequence[float] | None,
     ) -> None:
         super().__init__(meta.id, meta.n_rows, meta.slices)
-        self.directory = directory
+        self._place = place
         self.meta = meta
         self.rebuilt: list[str] = []
         self._source = files
@@ -73,7 +80,20 @@ class Segment(Rows):
         kept: what is shared with other segments, its own if None. qls_scale: of the store's model, for a tree
         that must be made anew.
         """
-        return cls(files, directory, meta, kept or Kept(), qls_scale)
+        return cls(files, (directory.parent, directory.name), meta, kept or Kept(), qls_scale)
+
+    @classmethod
+    def of_store(
+        cls, files: Files, segments: Path, meta: SegmentMeta, *, kept: Kept, qls_scale: Sequence[float] | None
+    ) -> Segment:
+        """Give a segment of the store whose segments lie in this directory, as `open` does."""
+        return cls(files, (segments, meta.id), meta, kept, qls_scale)
+
+    @cached_property
+    def directory(self) -> Path:
+        """Where its files lie. Joined when asked for: a store has thousands, and a query looks into few."""
+        parent, name = self._place
+        return parent / name
 
     def close(self) -> None:
         """Let go of the files; a later look opens them again."""
@@ -239,10 +259,26 @@ class Segment(Rows):
         """Name the rarest original fields."""
         return self._files.text.overflow
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether payloads were cut out of records."""
+        return self._files.text.is_cut
+
+    def payloads(self) -> Payloads:
+        """Give the payloads that were cut out of records. Raises DamageError."""
+        return self._files.blobs if self.is_cut else super().payloads()
+
     def unpacked_bytes(self) -> int:
-        """Give about the memory that all its columns take; call it only once the files were verified."""
-        text = self._files.of("text").buffer
-        return self.meta.n_bytes - int(text.size) + unpacked_bytes(text)
+        """Give about the memory that a merge of it takes; call it only once the files were verified.
+
+        Its columns are in memory whole, its payloads pass through it.
+        """
+        files, n_bytes = self._files, self.meta.n_bytes
+        text = files.of("text").buffer
+        n_bytes += unpacked_bytes(text) - int(text.size)
+        if self.is_cut:
+            n_bytes += files.blobs.merge_bytes - int(files.blobs.file.buffer.size)
+        return n_bytes
 
     def owners(self) -> Mapping[str, str]:
         """Name, for columns that equal another, that one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from .arrow_file import ArrowFile, Guarded, map_file
+from .blob_file import BlobFile
 from .blooms import Blooms
 from .damage import Origin, origin_of
 from .description import Description, find_description
@@ -19,9 +21,10 @@ from .files import Files, as_store_error
 from .hot_file import HotFile
 from .kept import Holder, Kept
 from .late import LateColumns, read_late
-from .meta import SegmentMeta, StoredFile
+from .meta import SegmentMeta
 from .part import VectorTable
 from .remote import is_remote
+from .stored_file import StoredFile
 from .sums import Checks
 from .text_file import TextFile
 from .vec_file import PLANES, SIDES, read_vectors
@@ -37,6 +40,13 @@ _GUARDED: dict[str, Guarded] = {"vec": (*PLANES, *SIDES), "post": ("bloom.",)}
 def kind_of(name: str) -> str:
     """Give what a file of a segment holds: its name up to the first `-` or `.`."""
     return name.partition(".")[0].partition("-")[0]
+
+
+def next_number(names: Iterable[str], kind: str) -> int:
+    """Give a number that no file of a kind has among these: 0, and 1 behind the highest; without one is 0."""
+    stems = [name.partition(".")[0] for name in names if kind_of(name) == kind]
+    numbers = [stem.partition("-")[2] or "0" for stem in stems]
+    return 1 + max((int(number) for number in numbers if number.isdigit()), default=-1)
 
 
 class SegmentFiles(Holder):
@@ -81,7 +91,13 @@ class SegmentFiles(Holder):
 
     def origin(self, name: str) -> Origin:
         """Give what damage to a file means."""
-        return origin_of(self._directory / name, self._meta, is_derived=self._is_derived(kind_of(name)))
+        kind = kind_of(name)
+        return origin_of(
+            self._directory / name,
+            self._meta,
+            is_derived=self._is_derived(kind),
+            has_payloads=kind == "blobs",
+        )
 
     @cached_property
     def blooms(self) -> Blooms:
@@ -97,6 +113,11 @@ class SegmentFiles(Holder):
     def text(self) -> TextFile:
         """The cold columns."""
         return TextFile(self.of("text"), self._meta.n_rows, self._kept.keeper(self))
+
+    @cached_property
+    def blobs(self) -> BlobFile:
+        """The payloads that were cut out of records."""
+        return BlobFile(self.of("blobs"))
 
     @cached_property
     def own_vectors(self) -> VectorTable:
@@ -120,7 +141,8 @@ class SegmentFiles(Holder):
 
     @cached_property
     def _description(self) -> Description | None:
-        return find_description(self._files, self._directory, self._meta.id)
+        with as_store_error(self._directory, "read it"):
+            return find_description(self._files, self._directory, self._meta.id)
 
     def _is_mapped(self, array: npt.NDArray[Any]) -> bool:
         place = array.__array_interface__["data"][0]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from .meta import FieldTable, Json
+from .meta import FieldTable
+from .stored_file import Json
 
 
 def pack_entries(entries: Mapping[str, Json]) -> Json:

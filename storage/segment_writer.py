@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .blob_file import write_blobs
 from .blooms import bloom_columns
 from .description import write_description
 from .files import Files
 from .hot_file import write_hot
-from .memory import MemoryPart
-from .meta import SegmentMeta, StoredFile
+from .memory_part import MemoryPart
+from .meta import SegmentMeta
 from .parts_file import write_parts
 from .post_file import write_post
+from .record_cuts import cut_out
+from .stored_file import StoredFile
 from .sums import Sums
 from .text_file import write_text
 from .tree import LEAF_ROWS
 from .tree_file import write_tree
 from .vec_file import write_vectors
 
-HOT, TEXT, VEC, PARTS, POST, PATT = (
-    f"{kind}.arrow" for kind in ("hot", "text", "vec", "parts", "post", "patt")
+HOT, TEXT, VEC, PARTS, BLOBS, POST, PATT = (
+    f"{kind}.arrow" for kind in ("hot", "text", "vec", "parts", "blobs", "post", "patt")
 )
 """The files of a segment; a repair gives `post` and `patt` names with a number."""
 
@@ -29,9 +32,10 @@ def write(
 ) -> SegmentMeta:
     """Write a part as a segment, durable on return but for the entry of `directory` in its parent.
 
-    level, cell: the dyadic cell that holds all its times. generation: how often its rows were folded; young
-    text is compressed with lz4, folded text with zstd (39 % smaller, 3 times slower to read a page). Raises
-    OSError as the system gives it.
+    Payloads are cut out of records that still have them. level, cell: the dyadic cell that holds all its times.
+    generation: how often its rows were folded; young text is compressed with lz4, folded text with zstd (39 %
+    smaller, 3 times slower to read a page). Raises OSError as the system gives it, DamageError where a payload of
+    the part cannot be read.
     """
     files.mkdir(directory)
     sums: dict[str, Sums] = {}
@@ -63,8 +67,9 @@ def write(
 def _write_primary(
     files: Files, directory: Path, part: MemoryPart, compression: str, sums: dict[str, Sums]
 ) -> list[StoredFile]:
-    placed, vec_of_row = part.placed, part.vec_of_row()
-    return [
+    vec_of_row = part.vec_of_row()
+    placed, payloads = cut_out(part.placed, part.payloads())
+    stored = [
         write_hot(
             files,
             directory / HOT,
@@ -85,6 +90,9 @@ def _write_primary(
             sums=sums,
         ),
     ]
+    if len(payloads):
+        stored.append(write_blobs(files, directory / BLOBS, payloads, sums=sums))
+    return stored
 
 
 def _write_derived(

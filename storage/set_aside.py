@@ -6,23 +6,33 @@ salvage is committed; after a crash before that, the store is as it was.
 
 from __future__ import annotations
 
+import errno
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from .check_leftovers import names_below
-from .files import Files
+from .blame import past_damage
+from .blocks import pieces_past
+from .files import Files, names_below, write_file
+from .findings import CheckReport, Severity
 from .layout import Layout
 
 
 class SetAside:
-    """A new directory below `salvaged/`, made when the first file comes into it."""
+    """A new directory below `salvaged/`, made when the first file comes into it.
+
+    outermost: what is made for it, as a whole.
+    """
 
     def __init__(self, files: Files, layout: Layout) -> None:
         self._files = files
         self._layout = layout
         self._made: set[Path] = set()
+        self._directories: list[Path] = []
         self.path = layout.salvaged / _new_name(names_below(files, layout.salvaged))
+        is_first = layout.salvaged.name not in names_below(files, layout.path)
+        self.outermost = layout.salvaged if is_first else self.path
 
     @property
     def is_empty(self) -> bool:
@@ -45,21 +55,41 @@ class SetAside:
         if self._made:
             self._files.fsync_dir(self._layout.path)
 
+    def remove_directories(self) -> None:
+        """Remove the directories that lay in the place of a file, which is no leftover that anybody removes."""
+        segments = self._layout.segments
+        places = {*self._layout.directories} - {segments}
+        for path in self._directories:
+            if path.parent in places or path.parent.parent == segments:
+                with suppress(OSError):
+                    self._files.rmtree(path)
+
     def _put(self, source: Path, target: Path) -> None:
         below = self._entries(source)
         if below is None:
             self._make(target.parent)
-            self._files.link(source, target)
+            self._name_again(source, target)
             return
+        self._directories.append(source)
         self._make(target)
         for name in below:
             self._put(source / name, target / name)
 
-    def _entries(self, path: Path) -> list[str] | None:
+    def _name_again(self, source: Path, target: Path) -> None:
         try:
+            self._files.link(source, target)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            # Behind a link to a directory of another file system: there it has to be copied.
+            pieces = pieces_past(self._files, source, self._files.size(source))
+            write_file(self._files, target, (piece for piece, _ in pieces))
+
+    def _entries(self, path: Path) -> list[str] | None:
+        with past_damage():
             return self._files.listdir(path)
-        except NotADirectoryError:
-            return None
+        # A file, or a symbolic link to nothing.
+        return None
 
     def _make(self, directory: Path) -> None:
         if directory == self._layout.path or directory in self._made:
@@ -67,6 +97,13 @@ class SetAside:
         self._make(directory.parent)
         self._files.mkdir(directory)
         self._made.add(directory)
+
+
+def damaged_paths(report: CheckReport) -> Iterator[str]:
+    """Give what is put aside: damaged files, and the whole directories of damaged segments."""
+    for finding in report.of(Severity.DAMAGED):
+        is_of_segment = finding.segment_id is not None
+        yield "/".join(finding.file.split("/")[:2]) if is_of_segment else finding.file
 
 
 def _new_name(taken: Collection[str]) -> str:

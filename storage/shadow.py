@@ -116,13 +116,18 @@ def sweep_shadow(writer: Writer) -> None:
     Never fails: it is tried again, and a shadow is never read.
     """
     with suppress(OSError, StoreError):
-        if not has_shadow(writer.files, writer.layout):
-            return
-        if current_shadow(writer) is None:
-            drop_shadow(writer)
-            return
-        open_shadow(writer)
-        close_shadow(writer)
+        if not drop_void_shadow(writer) and has_shadow(writer.files, writer.layout):
+            open_shadow(writer)
+            close_shadow(writer)
+
+
+def drop_void_shadow(writer: Writer) -> bool:
+    """Remove a shadow that does not count any more; give whether there was one. Raises StoreError."""
+    with writer.mutex:
+        if not has_shadow(writer.files, writer.layout) or current_shadow(writer) is not None:
+            return False
+        with writer.guard("removing the shadow"):
+            return drop_shadow(writer)
 
 
 def current_shadow(writer: Writer) -> ShadowState | None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-import pyarrow as pa
-
-from .check_leftovers import names_below
-from .files import Files, crc32c
+from .blame import past_odd
+from .files import Files, crc32c, names_below
 from .findings import Loss
 from .layout import Layout
-from .meta import StoredFile
-from .rejects import RejectFile
+from .rejects import RejectFile, count_rejects
+from .stored_file import StoredFile
 
 
 @dataclass(slots=True)
@@ -54,12 +52,7 @@ def find_rejects(files: Files, layout: Layout, known: Collection[str]) -> StrayR
 
 def _described(files: Files, layout: Layout, name: str) -> RejectFile | None:
     """Describe a file by itself; None where it cannot be read. No list has its checksum any more."""
-    try:
+    with past_odd():
         data = files.map(layout.rejects / name)
-        with pa.ipc.open_file(data) as reader:
-            batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
-        for batch in batches:
-            batch.validate(full=True)
-    except (OSError, pa.ArrowException):
-        return None
-    return RejectFile(StoredFile(name, data.size, crc32c(data)), sum(len(batch) for batch in batches))
+        return RejectFile(StoredFile(name, data.size, crc32c(data)), count_rejects(data))
+    return None

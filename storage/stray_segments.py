@@ -15,29 +15,28 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from .arrow_file import ArrowFile, read_lists
 from .batch import Int64s
+from .blame import past_odd, told
 from .columns import field_stats
 from .deletion import Gone, read_deletion
 from .description import read_description
 from .errors import DamageError
-from .files import Files, crc32c
+from .files import Files, crc32c, names_below
 from .findings import Loss
 from .kept import Kept
 from .late import SIGNAL, read_late
 from .layout import Layout
-from .meta import Deletion, LateFile, SegmentMeta, StoredFile
+from .meta import Deletion, LateFile, SegmentMeta
 from .segment import Segment
 from .seq_runs import ranges_of
+from .stored_file import StoredFile
 from .survivors import waiting
 from .vectors import flat_view
 
 _LATE = re.compile(r"late-\d+\.arrow")
 _DELETION = re.compile(r"del-\d+\.arrow")
-
-_UNREADABLE = (pa.ArrowException, OSError, ArithmeticError, LookupError, TypeError, ValueError)
 
 
 @dataclass(slots=True)
@@ -120,7 +119,7 @@ class StraySearch:
             # It was never committed, and the log has its events.
             return None
         directory = self.layout.segment(name)
-        entries = self.files.listdir(directory)
+        entries = names_below(self.files, directory)
         if known is not None and _tells_all(known, entries):
             return self._known(known, found)
         meta = self._with_lates(meta, sorted(filter(_LATE.fullmatch, entries)), found)
@@ -155,13 +154,15 @@ class StraySearch:
         found.losses.append(self._lost(meta, meta.n_live, what))
 
     def _described(self, name: str, known: SegmentMeta | None, found: Strays) -> SegmentMeta | None:
+        directory = self.layout.segment(name)
         try:
-            return read_description(self.files, self.layout.segment(name), name).meta
+            return read_description(self.files, directory, name).meta
         except OSError as error:
+            why = told(error, directory)
             if known is not None:
                 return replace(known, late=(), deleted=None)
             found.aside[name] = "nothing tells what it holds"
-            what = f"a segment that no list names and that does not tell what it holds ({_line(error)})"
+            what = f"a segment that no list names and that does not tell what it holds ({why})"
             found.losses.append(Loss("events", f"{self.layout.segments.name}/{name}", None, what))
         return None
 
@@ -171,10 +172,9 @@ class StraySearch:
         return np.arange(meta.seq_min, meta.seq_max + 1) if seq is None else seq
 
     def _read_seq(self, meta: SegmentMeta) -> Int64s | None:
-        try:
+        with past_odd():
             return np.asarray(self._open(meta).seq)
-        except _UNREADABLE:
-            return None
+        return None
 
     def _with_lates(self, meta: SegmentMeta, names: Sequence[str], found: Strays) -> SegmentMeta:
         directory = self.layout.segment(meta.id)
@@ -189,16 +189,15 @@ class StraySearch:
     def _with_pending(self, meta: SegmentMeta, gone: Gone) -> SegmentMeta:
         """Give the entry with what is still to come. How far signals were is not known: they are computed again."""
         segment = self._open(meta)
-        try:
+        with past_odd():
             waits = ~segment.vectors().have if meta.deleted is None else waiting(segment, gone)
-        except _UNREADABLE:
-            return meta
-        is_pending = meta.signals_pending or len(gone.vectors) > 0
-        return replace(meta, pending=int(np.count_nonzero(waits)), signals_pending=is_pending)
+            is_pending = meta.signals_pending or len(gone.vectors) > 0
+            return replace(meta, pending=int(np.count_nonzero(waits)), signals_pending=is_pending)
+        return meta
 
     def _late(self, directory: Path, name: str, meta: SegmentMeta) -> LateFile | None:
         """Give the entry of a sidecar; None where it cannot be read. No list has its checksum any more."""
-        try:
+        with past_odd():
             file, stored = self._map(directory, name, "late")
             vectors = read_late([file], meta.n_rows).vectors[0]
             columns = read_lists(file)
@@ -207,20 +206,18 @@ class StraySearch:
                 for one in columns
                 if one.startswith(SIGNAL)
             }
-        except _UNREADABLE:
-            return None
-        return LateFile(stored, len(vectors), fields) if _have_unit_length(vectors.exact()) else None
+            return LateFile(stored, len(vectors), fields) if _have_unit_length(vectors.exact()) else None
+        return None
 
     def _deletion(self, directory: Path, name: str, meta: SegmentMeta) -> Deletion | None:
-        try:
+        with past_odd():
             file, stored = self._map(directory, name, "del")
             lists = read_lists(file)
             counts = (len(flat_view(lists[one], np.int32)) for one in ("rows", "vectors"))
             deletion = Deletion(stored, *counts)
             read_deletion(self.files, directory, replace(meta, deleted=deletion))
-        except _UNREADABLE:
-            return None
-        return deletion
+            return deletion
+        return None
 
     def _map(self, directory: Path, name: str, kind: str) -> tuple[ArrowFile, StoredFile]:
         buffer = self.files.map(directory / name)
@@ -280,9 +277,3 @@ def _have_unit_length(vectors: npt.NDArray[Any]) -> bool:
     # Whatever made a vector, it has unit length or is zero: what differs was not stored so.
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
     return bool(((lengths == 0) | (np.abs(lengths - 1) < 1e-2)).all())
-
-
-def _line(error: OSError) -> str:
-    if isinstance(error, DamageError) and error.what is not None:
-        return error.what
-    return str(error).split("\n", 1)[0]

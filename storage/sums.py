@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from .damage import Origin
 from .files import crc32c
-from .meta import StoredFile
+from .stored_file import StoredFile
 
 BLOCK_BYTES = 1 << 14
 """Bytes with one checksum: what a look at one row reads at least. Smaller ones double the checksums, larger ones

@@ -12,9 +12,10 @@ import pyarrow as pa
 from .arrow_file import ArrowFile, write_arrow
 from .columns import Placed, concat, find_owners
 from .files import Files
-from .meta import StoredFile
+from .payloads import CUTS
 from .residual import RESIDUAL, Cells, column_of, type_of, unpack_cells
 from .spans import cut_spans, find_spans
+from .stored_file import StoredFile
 from .sums import Sums
 
 BATCH_ROWS = 4096
@@ -49,6 +50,8 @@ def write_text(
         stored = {**{name: array for name, array in stored.items() if name != "body"}, **spans}
     if placed.residual is not None:
         stored[RESIDUAL] = placed.residual
+    if placed.cuts is not None:
+        stored[CUTS] = placed.cuts
     batch_rows = _batch_rows(stored, n_rows)
     facts = {
         "rows": n_rows,
@@ -116,6 +119,11 @@ class TextFile:
     def overflow(self) -> frozenset[str]:
         """Names of the rarest original fields."""
         return self._overflow
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether payloads were cut out of records."""
+        return CUTS in self._stored
 
     def _cells_of(self, number: int) -> Cells:
         # Whoever asks for one of the rarest fields asks for the others next.

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from .arrow_file import ArrowFile, write_arrow
 from .files import Files
-from .meta import StoredFile
+from .stored_file import StoredFile
 from .sums import Sums
 from .tree import Tree
 from .vectors import flat_view

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .meta import Json
+from .stored_file import Json
 
 FORMAT = 2
 """Version of what is written. Of older ones those down to OLDEST are read; newer ones are refused."""

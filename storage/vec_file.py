@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from .arrow_file import ArrowFile, write_arrow
 from .files import Files
-from .meta import StoredFile
 from .part import VectorTable
+from .stored_file import StoredFile
 from .sums import Integers, Sums
 from .vectors import from_arrow, to_arrow
 

@@ -15,16 +15,17 @@ from .catalog import Catalog, load
 from .cut import State
 from .deletion import read_deletion
 from .entry import Entry
-from .errors import DamageError, StoreError
+from .errors import DamageError
 from .files import Files, Lock
 from .kept import Kept
 from .known import KnownVectors
 from .layout import Layout
-from .locking import NoLock, hold_shared
-from .manifest import root_path, root_versions
+from .locking import NoLock, hold_shared, locked_out
+from .manifest import missing_file, root_path
 from .memory import MemoryPart, build
 from .memtable import Memtable
 from .meta import SegmentMeta
+from .newest import hold_newest
 from .part import Part, VectorTable
 from .rejects import Reject, read_rejects
 from .segment import Segment
@@ -49,6 +50,7 @@ class View:
         self._known: KnownVectors | None = None
         self._kinds: dict[str, pa.DataType] = {}
         self._known_from: dict[str, SegmentMeta | Entry] = {}
+        self._decoder = decoder
         self.catalog = catalog
         self.memtable = Memtable(decoder)
         self.mark = Mark(catalog.root.wal_floor)
@@ -59,7 +61,7 @@ class View:
         path = root_path(self._layout.manifest, self.catalog.root.version)
         lock = hold_shared(self._files, path)
         if lock is None:
-            raise StoreError(f"{path}: something else holds a lock on it; find and end that process")
+            raise locked_out(path)
         return lock
 
     def follow(self) -> Lock:
@@ -67,32 +69,46 @@ class View:
 
         Raises DamageError, and StoreError where there is no store any more.
         """
-        failed: tuple[int, OSError] | None = None
+        failed: int | None = None
         while True:
-            version = newest_version(self._files, self._layout)
-            if failed is not None and failed[0] == version:
-                raise _damage(version, failed[1]) from failed[1]
+            version, lock = hold_newest(self._files, self._layout)
             try:
-                lock = hold_shared(self._files, root_path(self._layout.manifest, version))
-                if lock is not None:
-                    return self._follow_to(version, lock)
-            except (FileNotFoundError, DamageError) as error:
-                # A newer version has come, and took away or went on behind the files of this one before it was
-                # held.
-                failed = (version, error)
+                return self._follow_to(version, lock, anew=failed is not None)
+            except DamageError:
+                # The writer may have taken back a file of the log that it had begun.
+                if failed == version:
+                    raise
+            except FileNotFoundError as error:
+                # Where nothing can be held, a newer version may have taken files of this one away.
+                if failed == version:
+                    raise missing_file(version, error) from error
+            failed = version
 
-    def _follow_to(self, version: int, lock: Lock) -> Lock:
+    def _follow_to(self, version: int, lock: Lock, *, anew: bool) -> Lock:
         try:
             if version != self.catalog.root.version:
                 self.adopt(load(self._files, self._layout, version, self.catalog))
-            self.replay()
+            self.replay(anew=anew)
             if isinstance(lock, NoLock):
-                # Nothing keeps the files on disk, but what is mapped stays.
-                self.live_parts()
+                self._read_deletions(anew=anew)
         except BaseException:
             lock.release()
             raise
         return lock
+
+    def _read_deletions(self, *, anew: bool) -> None:
+        """Read what is gone of segments while it is there: nothing keeps the files on disk.
+
+        anew: what is missing for the second time is damaged, and whoever needs it is told so.
+        """
+        for part in self.live_parts():
+            if not isinstance(part, Survivors):
+                continue
+            try:
+                part.read_deletion()
+            except DamageError:
+                if not anew:
+                    raise
 
     def adopt(self, catalog: Catalog) -> None:
         """Go to another version; events that came into segments leave the memtable."""
@@ -101,23 +117,30 @@ class View:
         self.memtable.drop_below(floor)
         if self.mark.number < floor:
             self.mark = Mark(floor)
-            self.next_seq = catalog.root.next_seq
+        self.next_seq = max(self.next_seq, catalog.root.next_seq)
         held = catalog.segments.entries
         self._open = {name: segment for name, segment in self._open.items() if held.get(name) is segment.meta}
         self._survivors = {n: one for n, one in self._survivors.items() if held.get(n) is one.meta}
 
-    def replay(self) -> None:
-        """Take what came to the log; events that are in segments are left out. Raises DamageError."""
-        floor = self.catalog.root.wal_floor
-        frames, mark = read_frames(self._files, self._layout.wal, self.mark, floor=floor)
+    def replay(self, *, anew: bool = False) -> None:
+        """Take what came to the log; events that are in segments are left out. Raises DamageError.
+
+        anew: from the beginning of what is not in segments, whatever was taken of it before.
+        """
+        root = self.catalog.root
+        mark, next_seq = (Mark(root.wal_floor), root.next_seq) if anew else (self.mark, self.next_seq)
+        frames, mark = read_frames(self._files, self._layout.wal, mark, floor=root.wal_floor)
         # All or nothing: a view that had taken half of it would go on behind what it left out.
-        for number, entry in self._joined(frames):
+        joined = self._joined(frames, next_seq)
+        if anew:
+            self.memtable, self.next_seq = Memtable(self._decoder), next_seq
+        for number, entry in joined:
             self.take(number, entry)
         self.mark = mark
 
-    def _joined(self, frames: Sequence[tuple[int, Entry]]) -> list[tuple[int, Entry]]:
-        """Give the frames that are not in segments. Raises DamageError unless they join what the view has."""
-        joined, next_seq = [], self.next_seq
+    def _joined(self, frames: Sequence[tuple[int, Entry]], next_seq: int) -> list[tuple[int, Entry]]:
+        """Give the frames that are not in segments. Raises DamageError unless they go on at `next_seq`."""
+        joined = []
         for number, entry in frames:
             if entry.n_rows and entry.first_seq + entry.n_rows <= self.catalog.root.next_seq:
                 continue
@@ -139,9 +162,9 @@ class View:
         """Give a segment of the catalog, opened once."""
         if meta.id not in self._open:
             model = self.catalog.model
-            self._open[meta.id] = Segment.open(
+            self._open[meta.id] = Segment.of_store(
                 self._files,
-                self._segments / meta.id,
+                self._segments,
                 meta,
                 kept=self._kept,
                 qls_scale=None if model is None else model.qls_scale,
@@ -149,14 +172,18 @@ class View:
         return self._open[meta.id]
 
     def live_part(self, meta: SegmentMeta) -> Segment | Survivors:
-        """Give a segment of the catalog without its deleted events, opened once. Raises DamageError."""
+        """Give a segment of the catalog without its deleted events, opened once."""
         segment = self.segment(meta)
         if meta.deleted is None:
             return segment
         if meta.id not in self._survivors:
-            gone = read_deletion(self._files, segment.directory, meta)
-            model = self.catalog.model
-            self._survivors[meta.id] = Survivors(segment, gone, None if model is None else model.qls_scale)
+            files, model = self._files, self.catalog.model
+            self._survivors[meta.id] = Survivors(
+                segment,
+                meta.deleted.n_rows,
+                lambda: read_deletion(files, segment.directory, meta),
+                None if model is None else model.qls_scale,
+            )
         return self._survivors[meta.id]
 
     def live_parts(self) -> list[Segment | Survivors]:
@@ -259,36 +286,3 @@ class View:
 def _forgot(old: SegmentMeta | Entry, new: SegmentMeta | Entry) -> bool:
     """Whether vectors that an older state of a segment has are gone from the newer one."""
     return isinstance(old, SegmentMeta) and isinstance(new, SegmentMeta) and old.deleted != new.deleted
-
-
-def _damage(version: int, error: OSError) -> OSError:
-    if isinstance(error, DamageError):
-        return error
-    return DamageError(f"{error.filename}: missing, manifest {version} names it; restore it from a copy")
-
-
-def newest_version(files: Files, layout: Layout) -> int:
-    """Give the newest manifest version. Raises StoreError where there is none, DamageError where there was one."""
-    versions = root_versions(files, layout.manifest)
-    if not versions and _is_unfinished(files, layout):
-        raise StoreError(f"{layout.path}: a backup or restore that was not finished; run it again")
-    if not versions and _has_segments(files, layout):
-        raise DamageError(f"{layout.manifest}: no manifest, yet there are segments; restore it from a copy")
-    if not versions:
-        raise StoreError(f"{layout.path}: no treering store there; ingest something into it first")
-    return versions[-1]
-
-
-def _has_segments(files: Files, layout: Layout) -> bool:
-    try:
-        files.listdir(layout.manifest)
-        return bool(files.listdir(layout.segments))
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-
-
-def _is_unfinished(files: Files, layout: Layout) -> bool:
-    try:
-        return layout.backup.name in files.listdir(layout.path)
-    except (FileNotFoundError, NotADirectoryError):
-        return False

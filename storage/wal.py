@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from .blame import as_damage
 from .entry import Entry, Kind, decode, encode
 from .errors import DamageError, StoreError
-from .files import Data, Files, Handle, crc32c
+from .files import Data, Files, Handle, crc32c, names_below
+from .remote import is_remote
 from .upgrade import FORMAT, OLDEST
 
 MAGIC = b"TREE-WAL"
@@ -54,8 +55,8 @@ def wal_path(directory: Path, number: int) -> Path:
 
 
 def wal_numbers(files: Files, directory: Path) -> list[int]:
-    """Give the numbers of the log's files, ascending."""
-    return sorted(int(m[1]) for name in files.listdir(directory) if (m := _NAME.fullmatch(name)))
+    """Give the numbers of the log's files, ascending; none where the directory is missing."""
+    return sorted(int(m[1]) for name in names_below(files, directory) if (m := _NAME.fullmatch(name)))
 
 
 class WalWriter:
@@ -104,8 +105,9 @@ class WalWriter:
         self.is_broken = True
         try:
             self._handle.write(frame)
-        except BaseException:
-            # Half a frame must not stay: the next one behind it would make it damage instead of a torn tail.
+        except OSError:
+            # Half a frame must not stay: the next one behind it would make it damage instead of a torn tail. After
+            # an interrupt it may be a whole one, which a reader has seen: then the log is broken.
             self._handle.truncate(self.mark.offset)
             self.is_broken = False
             raise
@@ -114,21 +116,42 @@ class WalWriter:
         self.is_broken = False
 
     def rotate(self) -> None:
-        """Go on in the next file; it is durable on return."""
+        """Go on in the next file; it is durable on return.
+
+        Raises FileExistsError where somebody else made that file, who may go on in it: then the log is broken.
+        """
         number = self.mark.number + 1
         self.is_broken = True
-        try:
-            handle = _start_file(self._files, self._directory, number)
-        except BaseException:
-            # With a next file there, a torn frame at the end of this one would be damage.
-            with suppress(FileNotFoundError):
-                self._files.unlink(wal_path(self._directory, number))
-            self._files.fsync_dir(self._directory)
-            self.is_broken = False
-            raise
+        handle = self._next_file(number)
         self._handle.close()
         self._handle, self.mark = handle, Mark(number, HEADER.size)
         self.is_broken = False
+
+    def _next_file(self, number: int) -> Handle:
+        path = wal_path(self._directory, number)
+        try:
+            handle = self._files.create(path)
+        except FileExistsError:
+            raise
+        except OSError:
+            self.is_broken = False
+            raise
+        try:
+            _begin_file(self._files, handle, path, number)
+        except FileExistsError:
+            raise
+        except BaseException:
+            self._take_back(path)
+            self.is_broken = False
+            raise
+        return handle
+
+    def _take_back(self, path: Path) -> None:
+        """Remove a file that was made here: with a next one there, a torn frame at the end of this would be damage."""
+        # In a bucket nobody knows who made what may be there, and no frame is ever torn.
+        if not is_remote(self._files):
+            self._files.unlink(path)
+            self._files.fsync_dir(self._directory)
 
     def close(self) -> None:
         """Give the descriptor back; every frame is durable already."""
@@ -176,16 +199,13 @@ def _chain(files: Files, directory: Path, first: int) -> list[int]:
     numbers = [n for n in wal_numbers(files, directory) if n >= first]
     for expected, number in enumerate(numbers or [-1], first):
         if number != expected:
-            path = wal_path(directory, expected)
-            raise DamageError(
-                f"{path}: missing, the newest manifest counts on it; restore the file from a copy"
-            )
+            raise _missing(wal_path(directory, expected))
     return numbers
 
 
 def _read_file(files: Files, directory: Path, mark: Mark, *, is_last: bool) -> tuple[list[Entry], Mark]:
     path = wal_path(directory, mark.number)
-    data = files.read(path, mark.offset)
+    data = _read(files, path, mark.offset)
     entries, end = _scan(data, mark.version)
     if end < len(data) and not (is_last and _is_torn(data, end)):
         raise DamageError(
@@ -193,6 +213,18 @@ def _read_file(files: Files, directory: Path, mark: Mark, *, is_last: bool) -> t
             "the last one; restore the file from a copy"
         )
     return entries, replace(mark, offset=mark.offset + end)
+
+
+def _read(files: Files, path: Path, start: int, n_bytes: int = -1) -> bytes:
+    try:
+        with as_damage(path):
+            return files.read(path, start, n_bytes)
+    except FileNotFoundError as error:
+        raise _missing(path) from error
+
+
+def _missing(path: Path) -> DamageError:
+    return DamageError(f"{path}: missing, the newest manifest counts on it; restore the file from a copy")
 
 
 def _scan(data: bytes, version: int) -> tuple[list[Entry], int]:
@@ -240,15 +272,21 @@ def candidates(data: bytes, start: int) -> Iterator[int]:
 
 
 def _start_file(files: Files, directory: Path, number: int) -> Handle:
-    handle = files.create(wal_path(directory, number))
+    path = wal_path(directory, number)
+    handle = files.create(path)
+    _begin_file(files, handle, path, number)
+    return handle
+
+
+def _begin_file(files: Files, handle: Handle, path: Path, number: int) -> None:
+    """Write the header; the file is durable on return, and closed where that fails."""
     try:
         handle.write(_header(number))
         handle.sync()
-        files.fsync_dir(directory)
+        files.fsync_dir(path.parent)
     except BaseException:
         handle.close()
         raise
-    return handle
 
 
 def _checksum(frame: memoryview) -> int:
@@ -265,7 +303,7 @@ def _header_checksum(magic: bytes, version: int, number: int) -> int:
 
 def read_header(files: Files, path: Path, number: int, *, may_be_torn: bool) -> Mark:
     """Check a file's header, give the mark behind it; before it, where it may be torn and is."""
-    data = files.read(path, 0, HEADER.size + 1)
+    data = _read(files, path, 0, HEADER.size + 1)
     if may_be_torn and len(data) <= HEADER.size and data != _header(number):
         return Mark(number)
     if len(data) < HEADER.size or data[: len(MAGIC)] != MAGIC:

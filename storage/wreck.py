@@ -12,13 +12,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from .arrow_file import ArrowFile
-from .copying import CHUNK_BYTES
+from .blame import past_damage
+from .blocks import read_past
 from .damage import Origin
 from .errors import DamageError
 from .files import Files, crc32c
 from .ipc_layout import make_footer, walk_messages
-from .meta import StoredFile
 from .segment_files import kind_of
+from .stored_file import StoredFile
 from .sums import BLOCK_BYTES, Checks, Sums, block_sums, n_blocks
 
 Bools = npt.NDArray[np.bool_]
@@ -69,7 +70,8 @@ class Wreck:
 def open_wreck(files: Files, directory: Path, stored: StoredFile, sums: Sums | None) -> Wreck | None:
     """Open a file as far as it can be read; None where nothing of it can.
 
-    sums: of its blocks. Without them nothing is known of any byte of a file whose checksum is wrong.
+    sums: of its blocks. Without them nothing is known of any byte of a file whose checksum is wrong. Raises OSError
+    where what is wrong says nothing of the file (`blame`).
     """
     path = directory / stored.name
     data = _read(files, path)
@@ -121,31 +123,10 @@ def _with_footer(
 
 
 def _read(files: Files, path: Path) -> bytes | None:
-    """Read a file; blocks that the disk does not give are zeros. None where there is no file."""
-    try:
-        n_bytes = files.size(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    pieces = []
-    for start in range(0, n_bytes, CHUNK_BYTES):
-        wanted = min(CHUNK_BYTES, n_bytes - start)
-        try:
-            piece = files.read(path, start, wanted)
-        except OSError:
-            piece = _read_blocks(files, path, start, wanted)
-        pieces.append(piece)
-    return b"".join(pieces)
-
-
-def _read_blocks(files: Files, path: Path, start: int, wanted: int) -> bytes:
-    pieces = []
-    for at in range(start, start + wanted, BLOCK_BYTES):
-        n_bytes = min(BLOCK_BYTES, start + wanted - at)
-        try:
-            pieces.append(files.read(path, at, n_bytes))
-        except OSError:
-            pieces.append(bytes(n_bytes))
-    return b"".join(pieces)
+    """Read a file past what the disk does not give; None where there is no file."""
+    with past_damage():
+        return read_past(files, path)
+    return None
 
 
 def _fitted(data: bytes, n_bytes: int) -> pa.Buffer:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from .arrow_file import ArrowFile
-from .columns import concat
+from .columns import concat, plain
+from .deletion import Gone
 from .errors import DamageError
-from .hot_file import INTERNAL
 from .packing import unpack
 from .residual import RESIDUAL
 from .spans import cut_spans
@@ -157,6 +158,15 @@ def _put_span(found: ReadColumns, name: str, owner: str) -> None:
     found.put(name, cut_spans(whole, start, length), ~has)
 
 
-def fields_of(found: ReadColumns) -> set[str]:
-    """Name the columns that are fields of events."""
-    return {*found.columns, *found.lost} - INTERNAL
+def clear_derived(found: ReadColumns, gone: Gone) -> None:
+    """Take out the signals that may be made of a vector that is to be forgotten."""
+    for one in gone.derived:
+        labels = found.columns.get(one.label)
+        if labels is None and one.label not in found.lost:
+            continue
+        is_made = ~found.has(one.label)
+        if labels is not None:
+            same = pc.fill_null(pc.equal(plain(labels), one.value), False)
+            is_made |= same.to_numpy(zero_copy_only=False)
+        for name in {*one.columns, one.label} & found.columns.keys():
+            found.columns[name] = blanked(found.columns[name], is_made)

@@ -25,13 +25,12 @@ from .wreck_columns import ReadColumns
 
 @dataclass(frozen=True, slots=True)
 class ReadTable:
-    """A dictionary of vectors of which some cannot be read: these are not in its `have`. n_lost: how many.
+    """A dictionary of vectors of which some cannot be read: these are not in its `have`.
 
     has_keys: whether all keys can be read, so that a `vec_id` says which text it is.
     """
 
     table: VectorTable
-    n_lost: int
     has_keys: bool
 
 
@@ -58,12 +57,10 @@ def read_table(wreck: Wreck | None, gone: Gone) -> ReadTable | None:
         return None
     keys = lost.pop("key")
     any_lost = np.any([keys, *lost.values()], axis=0)
-    had = made.have.copy()
-    had[lost.get("have", np.zeros(n, np.bool_))] = True
     forgotten = np.zeros(n, np.bool_)
     forgotten[gone.vectors] = True
     table = replace(made, have=made.have & ~any_lost & ~forgotten)
-    return ReadTable(table, int(np.count_nonzero(had & any_lost & ~forgotten)), not keys.any())
+    return ReadTable(table, not keys.any())
 
 
 def read_texts(wreck: Wreck | None, hot: ReadColumns, table: ReadTable | None) -> ReadTexts | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,24 +13,26 @@ import pyarrow as pa
 from .advice import explained
 from .batch import Decoder, Vectors
 from .catalog import Change, Committer
+from .claim import Claim
+from .claimed_files import claimed
 from .entry import Entry
 from .errors import StoreError
 from .files import Files, Lock, SyncError
+from .late import late_name, write_late
 from .layout import Layout
 from .locking import AT_ONCE, Patience
 from .meta import SegmentMeta
 from .opening import open_catalog, take_lock
+from .owner import OwnMutex
 from .rejects import RejectFile, write_rejects
 from .remote import log_cost
 from .retired import Retired, leftovers
 from .seal import seal
-from .segment import write_late
+from .segment_files import next_number
 from .takeover import take_over
 from .vectors import find_keys
 from .view import View
 from .wal import WalWriter, make_frame, wal_path
-
-_LATE = re.compile(r"late-(\d+)\.")
 
 
 class Writer:
@@ -40,21 +40,22 @@ class Writer:
 
     A call that fails with StoreError changed nothing, unless it asks to close the store: then what the disk
     holds is unknown (an fsync failed), every later call fails as well, and opening the store again gives all
-    that was acknowledged. Callers hold `mutex`, but for `close`, which takes it itself.
+    that was acknowledged. So it is where the store at its path is another one by now, in which nothing is touched
+    then. Callers hold `mutex`, but for `close`, which takes it itself; in a forked process it raises StoreError.
 
     Long changes (compaction, erasure) are classes of their own that work through `guard` and `publish`: they
     hold `changing` from end to end, one at a time, and `mutex` only to plan and to commit.
     """
 
     def __init__(self, files: Files, layout: Layout, decoder: Decoder, lock: Lock) -> None:
-        self.files = files
+        self.claim = Claim(layout, lock)
+        self.files = files = claimed(files, self.claim)
         self.layout = layout
-        self._lock = lock
         self._failure: BaseException | None = None
         self.is_closed = False
         self.shadow: Writer | None = None
-        self.mutex = threading.RLock()
-        self.changing = threading.RLock()
+        self.mutex = OwnMutex(self.claim.owner)
+        self.changing = OwnMutex(self.claim.owner)
         catalog, epoch = take_over(files, layout, open_catalog(files, layout))
         self._committer = Committer(files, layout, catalog, epoch=epoch)
         self._retired = Retired(files, layout)
@@ -78,7 +79,7 @@ class Writer:
     @property
     def is_stopped(self) -> bool:
         """Whether a write failed so that every later one fails as well."""
-        return self._failure is not None
+        return self._failure is not None or self.claim.is_lost
 
     @property
     def log_bytes(self) -> int:
@@ -90,16 +91,24 @@ class Writer:
         """Make an entry durable, then visible; its first_seq is the view's next_seq."""
         with self.guard("append"):
             self._wal.append(make_frame(entry))
+            # Whoever opens what lies there from now on finds it; who did so before might write over it.
+            self.claim.check()
             self.view.take(self._wal.mark.number, entry)
             self.view.mark = self._wal.mark
 
-    def flush(self) -> None:
-        """Move all that is in the memtable into segments and reject files, and drop its part of the log."""
+    def flush(self, *, is_for_append: bool = False) -> None:
+        """Move all that is in the memtable into segments and reject files, and drop its part of the log.
+
+        is_for_append: more events wait for this to be appended. Raises StoreError, which says what is kept.
+        """
         self.check_going()
         view = self.view
         if not view.memtable.entries:
             return
-        with self.guard("flush") as written:
+        rest = (
+            "what was to be appended is not taken" if is_for_append else "only the flush is to be done again"
+        )
+        with self.guard("flush", kept=self._kept(), outcome=rest) as written:
             batches, model = view.memtable.batches(), view.catalog.model
             segments = seal(
                 self.files, self.layout, batches, view.lookup, dim=view.dim, model=model, written=written
@@ -137,9 +146,9 @@ class Writer:
                 changed = replace(meta, signals_pending=signals_pending)
             else:
                 directory = self.layout.segment(meta.id)
-                index = _next_index(self.files.listdir(directory))
-                late = write_late(self.files, directory, index, vectors=vectors, signals=signals)
-                written.append(directory / late.file.name)
+                number = next_number(self.files.listdir(directory), "late")
+                written.append(directory / late_name(number))
+                late = write_late(self.files, directory, number, vectors=vectors, signals=signals)
                 pending = self._still_pending(meta, vectors)
                 changed = meta.with_late(late, pending=pending, signals_pending=signals_pending)
             if changed != meta:
@@ -165,10 +174,13 @@ class Writer:
         self._retired.collect(version)
 
     @contextmanager
-    def guard(self, what: str, *, commits: bool = True) -> Iterator[list[Path]]:
+    def guard(
+        self, what: str, *, commits: bool = True, kept: str = "", outcome: str = "nothing was changed"
+    ) -> Iterator[list[Path]]:
         """Give a list for the paths of new files, which are removed again if what they were for fails.
 
-        commits: the mutex is held, and the files stay where a commit named them before the failure.
+        commits: the mutex is held, and the files stay where a commit named them before the failure. kept, outcome:
+        what to say after a failure, and after one that does not stop the writer.
         """
         self.check_going()
         before, written = self._committer.catalog, list[Path]()
@@ -179,21 +191,36 @@ class Writer:
                 if self._must_stop(error):
                     self._failure = error
                 elif not commits:
-                    self.remove(written)
+                    self.remove(_made(written, error))
                 elif self._committer.catalog is before:
-                    self.remove([*written, *self._committer.written])
+                    self.remove(_made([*written, *self._committer.written], error))
                 if isinstance(error, OSError) and not isinstance(error, StoreError):
                     raise StoreError(
-                        f"{self.layout.path}: {what} failed: {explained(error)}{self._outcome()}"
+                        f"{self.layout.path}: {what} failed: {explained(error)}; {kept}{self._told(outcome)}"
                     ) from error
             raise
 
-    def collect(self) -> int:
-        """Remove what readers kept from going, as far as they let go; give how many files are left."""
+    def collect(self, patience: Patience = AT_ONCE) -> int:
+        """Remove what readers kept from going, as far as they let go; give how many files are left.
+
+        patience: how long to wait for them.
+        """
+        pauses = patience.pauses()
+        while (n_left := self._collect()) and next(pauses, False):
+            pass
+        return n_left
+
+    def _collect(self) -> int:
         with self.mutex:
             if not self.is_closed:
                 self._retired.collect(self.view.catalog.root.version)
             return self._retired.n_waiting
+
+    def sync_removals(self) -> None:
+        """See that no power loss brings back what was removed."""
+        with self.guard("removing files", commits=False):
+            for directory in self.layout.directories:
+                self.files.fsync_dir(directory)
 
     def new_reject_path(self) -> Path:
         """Give the path of a reject file that is not there yet."""
@@ -215,6 +242,7 @@ class Writer:
         """Raise StoreError where the store was closed or stopped."""
         if self.is_closed:
             raise StoreError(f"{self.layout.path}: is closed; open it again")
+        self.claim.check()
         if self._failure is not None:
             raise StoreError(
                 f"{self.layout.path}: stopped after {self._failure}; close the store and open it again"
@@ -223,13 +251,17 @@ class Writer:
     def close(self) -> None:
         """Stop writing; nothing that was acknowledged waits for this. A long change that runs is given up."""
         self.is_closed = True
+        if self.claim.owner.is_elsewhere:
+            return
         with self.changing, self.mutex:
             if self.shadow is not None:
                 self.shadow.close()
             if self._failure is None:
                 self._retired.collect(self.view.catalog.root.version)
-            self._wal.close()
-            self._lock.release()
+            try:
+                self._wal.close()
+            finally:
+                self.claim.release()
 
     def _write_rejects(self, written: list[Path]) -> Collection[RejectFile]:
         rejects = list(self.view.memtable.rejects())
@@ -252,14 +284,27 @@ class Writer:
     def _must_stop(self, error: BaseException) -> bool:
         # Memory that lags behind the disk would number the next append twice, or name files that are gone.
         is_behind = self._wal.mark != self.view.mark or self._committer.catalog is not self.view.catalog
-        return isinstance(error, SyncError) or self._wal.is_broken or self._committer.is_broken or is_behind
+        is_unclear = self._wal.is_broken or self._committer.is_broken or self.claim.is_lost
+        return isinstance(error, SyncError) or is_unclear or is_behind
 
-    def _outcome(self) -> str:
+    def _kept(self) -> str:
+        """Say what is safe where a flush fails: all that was acknowledged."""
+        n = self.view.next_seq
+        events = f"events up to number {n - 1:,} are" if n else "what was acknowledged is"
+        return f"{events} acknowledged and kept (in the log, where no segment has them), "
+
+    def _told(self, outcome: str) -> str:
         if self._failure is None:
-            return "; nothing was changed"
-        return "; close the store and open it again"
+            return outcome
+        return "close the store and open it again"
 
 
-def _next_index(names: Collection[str]) -> int:
-    """Give the number of the next sidecar, also beside one that a failed call left."""
-    return 1 + max((int(match[1]) for name in names if (match := _LATE.match(name))), default=-1)
+def _made(written: Collection[Path], error: BaseException) -> list[Path]:
+    """Leave out of the paths that were to be made the one that could not be, since something was there."""
+    cause: BaseException | None = error
+    taken: set[str] = set()
+    while cause is not None:
+        if isinstance(cause, FileExistsError):
+            taken.add(str(cause.filename))
+        cause = cause.__cause__
+    return [path for path in written if str(path) not in taken]

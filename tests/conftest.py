@@ -1,4 +1,4 @@
-"""What several rooms' tests share: the embedding model, loaded once, and a cache that is thrown away."""
+"""What all tests share: how much they try, the embedding model, loaded once, and a cache that is thrown away."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.effort import register_profiles
+
 if TYPE_CHECKING:
     from treering.indexer.embedder import Embedder
     from treering.indexer.model import ModelFiles
+
+register_profiles()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -22,6 +26,18 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     os.environ.pop("TREERING_CACHE")
     if before is not None:
         os.environ["TREERING_CACHE"] = before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_the_disk() -> Iterator[None]:
+    """Let an fsync of this process only see that its file is open.
+
+    No test cuts the power of the machine: tests/storage/faults.py keeps what a disk would have, and killed
+    processes leave what they wrote, synced or not.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)
+        yield
 
 
 @pytest.fixture(scope="session")

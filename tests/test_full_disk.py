@@ -13,6 +13,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,6 +88,11 @@ class Life:
 """
 
 
+def told_by(program: str, *arguments: Path, mounts: str | None = None) -> Any:
+    """Run a program that lives a life, and give the JSON that it printed."""
+    return json.loads(run(LIFE + program, *arguments, mounts=mounts).stdout)
+
+
 def rows_in(path: Path) -> list[int]:
     with tr.open(path, "r") as store:
         return sorted(row["id"] for row in store.query("fields id"))
@@ -100,9 +106,7 @@ def check_said(lines: list[str], *words: str) -> None:
 
 
 def test_too_many_open_files(tmp_path: Path) -> None:
-    program = (
-        LIFE
-        + """
+    program = """
 life = Life(sys.argv[1])
 life.warm(sys.argv[2])
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -116,17 +120,14 @@ for spare in range(6):
 print(json.dumps({"said": life.said, "refused": n_refused, "rows": life.acknowledged}))
 life.store.close()
 """
-    )
-    told = json.loads(run(program, tmp_path / "ring", tmp_path / "other").stdout)
+    told = told_by(program, tmp_path / "ring", tmp_path / "other")
     check_said(told["said"], "Too many open files", "ulimit -n")
     assert 0 < told["refused"] < 6
     assert rows_in(tmp_path / "ring") == list(range(told["rows"]))
 
 
 def test_a_limit_on_the_size_of_files_at_any_size(tmp_path: Path) -> None:
-    program = (
-        LIFE
-        + """
+    program = """
 life = Life(sys.argv[1])
 life.warm(sys.argv[2])
 soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -143,8 +144,7 @@ for limit in (0, 1, 23, 24, 100, 600, 1000, 3000, 5000, 8000, 12000, 20000, 3000
 print(json.dumps({"said": life.said, "refused": n_refused, "rows": life.acknowledged}))
 life.store.close()
 """
-    )
-    told = json.loads(run(program, tmp_path / "ring", tmp_path / "other").stdout)
+    told = told_by(program, tmp_path / "ring", tmp_path / "other")
     check_said(told["said"], "File too large", "ulimit -f")
     assert any("append failed" in line for line in told["said"])
     assert any("flush failed" in line for line in told["said"])
@@ -153,9 +153,7 @@ life.store.close()
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
-    program = (
-        LIFE
-        + """
+    program = """
 life = Life(sys.argv[1] + "/ring")
 life.warm(sys.argv[2])
 rounds = 0
@@ -184,20 +182,15 @@ life.store.close()
 with tr.open(life.path, "r") as store:
     assert sorted(row["id"] for row in store.query("fields id")) == list(range(life.acknowledged))
 """
-    )
     place = tmp_path / "small"
     place.mkdir()
-    told = json.loads(
-        run(program, place, tmp_path / "other", mounts='mount -t tmpfs -o size=150k tmpfs "$1"').stdout
-    )
+    told = told_by(program, place, tmp_path / "other", mounts='mount -t tmpfs -o size=150k tmpfs "$1"')
     check_said(told["said"], "No space left on device", "free some space", str(place))
     assert told["rounds"] == 5 and told["rows"] > 500
 
 
 def test_a_backup_to_a_full_disk_stays_as_it_was_and_goes_on_once_there_is_room(tmp_path: Path) -> None:
-    program = (
-        LIFE
-        + """
+    program = """
 target = sys.argv[1] + "/copy"
 life = Life(sys.argv[2])
 life.go_on(3)
@@ -220,11 +213,9 @@ with tr.open(target, "r") as copy:
 print(json.dumps(said))
 life.store.close()
 """
-    )
     place = tmp_path / "small"
     place.mkdir()
-    done = run(program, place, tmp_path / "ring", mounts='mount -t tmpfs -o size=200k tmpfs "$1"')
-    said = json.loads(done.stdout)
+    said = told_by(program, place, tmp_path / "ring", mounts='mount -t tmpfs -o size=200k tmpfs "$1"')
     assert len(said) == 4
     check_said(said, "cannot back up to it", "No space left on device", "free some space")
 
@@ -241,14 +232,16 @@ def log_file(path: Path, n: int) -> Path:
     return path
 
 
-def ingest(ring: Path, log: Path, limit: int | None, value: int) -> subprocess.CompletedProcess[str]:
+def ingest(
+    ring: Path, log: Path, limit: int | None, value: int, *flags: str
+) -> subprocess.CompletedProcess[str]:
     def set_limit() -> None:
         if limit is not None:
             resource.setrlimit(limit, (value, resource.getrlimit(limit)[1]))
 
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TREERING_")}
     return subprocess.run(
-        [sys.executable, "-m", "treering", "-s", str(ring), "ingest", "--no-embed", str(log)],
+        [sys.executable, "-m", "treering", "-s", str(ring), "ingest", "--no-embed", *flags, str(log)],
         env=environment
         | {"PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"},
         capture_output=True,
@@ -261,26 +254,57 @@ def ingest(ring: Path, log: Path, limit: int | None, value: int) -> subprocess.C
 @pytest.mark.parametrize(
     ("limit", "values", "words"),
     [
-        (resource.RLIMIT_FSIZE, (0, 24, 5_000, 100_000, 700_000), ("File too large", "ulimit -f")),
-        (resource.RLIMIT_NOFILE, (6, 7, 8), ("Too many open files", "ulimit -n")),
+        (resource.RLIMIT_FSIZE, (0, 5_000, 250_000), ("File too large", "ulimit -f")),
+        (resource.RLIMIT_NOFILE, (6, 8), ("Too many open files", "ulimit -n")),
     ],
 )
 def test_the_command_line_ends_with_one_line_and_code_4_and_goes_on_later(
     tmp_path: Path, limit: int, values: tuple[int, ...], words: tuple[str, ...]
 ) -> None:
-    log, ring, n_refused = log_file(tmp_path / "app.jsonl", 12_000), tmp_path / "ring", 0
+    log, ring, n_refused, n_stored = log_file(tmp_path / "app.jsonl", 4_000), tmp_path / "ring", 0, 0
     for value in values:
         done = ingest(ring, log, limit, value)
         assert done.returncode in (0, 4), done.stderr
         if done.returncode == 4:
             n_refused += 1
-            check_said([done.stderr.rstrip("\n")], "error: ", *words)
+            told = done.stderr.splitlines()
+            check_said(told[-1:], "error: ", *words)
+            taken = [line for line in told[:-1] if line.startswith("accepted ")]
+            if any((ring / "_manifest").glob("*.json")):
+                assert sum(accepted_in(line) for line in taken) == len(rows_in(ring)) - n_stored
+                n_stored = len(rows_in(ring))
         if any((ring / "_manifest").glob("*.json")):
             ids = rows_in(ring)
             assert ids == list(range(len(ids)))
     assert n_refused
     assert ingest(ring, log, None, 0).returncode == 0
-    assert rows_in(ring) == list(range(12_000))
+    assert rows_in(ring) == list(range(4_000))
+
+
+def accepted_in(line: str) -> int:
+    return int(line.removeprefix("accepted ").partition(", rejected ")[0].replace(",", ""))
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_an_ingest_whose_flush_fails_says_what_is_in_the_store(
+    tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    log, ring = log_file(tmp_path / "app.jsonl", 5), tmp_path / "ring"
+    done = ingest(ring, log, resource.RLIMIT_FSIZE, 2000, *flags)
+    assert done.returncode == 4
+    told, error = done.stderr.splitlines()
+    assert told == "accepted 5, rejected 0 before it failed; these are in the store"
+    check_said(
+        [error], "error: ", "flush failed", "events up to number 4 are acknowledged and kept", "ulimit -f"
+    )
+    assert "nothing was changed" not in error
+    if flags:
+        summary = json.loads(done.stdout)
+        assert (summary["accepted"], summary["rejected"], summary["pending"]) == (5, 0, None)
+        assert summary["failed"] in error
+    assert rows_in(ring) == list(range(5))
+    assert ingest(ring, log, None, 0).returncode == 0
+    assert rows_in(ring) == list(range(5))
 
 
 # -- every error that has advice --------------------------------------------------------------------------------------

@@ -32,8 +32,12 @@ WORDS = {
     "failure": 6,
 }
 
-EMBEDDED_ANSWERS = 2240 if os.environ.get("TREERING_FULL_TESTS") else 60
+IS_FULL = bool(os.environ.get("TREERING_FULL_TESTS"))
+EMBEDDED_ANSWERS = 2240 if IS_FULL else 30
 """Rows of the answer set that also get vectors: all of them take the encoder minutes without an accelerator."""
+
+EMBEDDED_SYSTEMS = SYSTEMS if IS_FULL else ("HDFS", "Zookeeper")
+"""Logs whose lines also get vectors."""
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +56,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tr.Store]:
 
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tr.Store]:
-    """All log lines and a part of the answers, with every vector."""
+    """Lines of logs and a part of the answers, with every vector."""
     folder = tmp_path_factory.mktemp("embedded")
     rows = real("hallucination", "halueval_general.jsonl").read_bytes().split(b"\n")[:EMBEDDED_ANSWERS]
     (folder / "answers.jsonl").write_bytes(b"\n".join(rows))
     with tr.open(folder / "ring") as opened:
-        opened.ingest(*(real("syslog-loghub", name, f"{name}_2k.log") for name in SYSTEMS), embed=False)
+        opened.ingest(
+            *(real("syslog-loghub", name, f"{name}_2k.log") for name in EMBEDDED_SYSTEMS), embed=False
+        )
         summary = opened.ingest(folder / "answers.jsonl")
         assert (summary.accepted, summary.pending) == (EMBEDDED_ANSWERS, 0)
         yield opened
@@ -225,7 +231,7 @@ def test_top_by_a_signal_equals_a_full_sort(embedded: tr.Store) -> None:
 )
 def test_meaning_equals_brute_force_over_every_stored_vector(embedded: tr.Store, condition: str) -> None:
     text = "connection was refused by the remote machine"
-    probe = embedded._embed_query(text, embedded._ring.model)
+    probe = embedded._questions._encoder.encode(text, embedded._ring.model)
     keep = {row["seq"] for row in embedded.query(f"{condition or '*'} | fields seq")}
     scored = []
     with embedded._ring.snapshot() as snapshot:

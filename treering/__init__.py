@@ -13,24 +13,27 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from treering.query.builder import col, where
     from treering.query.check import check
+    from treering.query.opening import open_store as open
+    from treering.query.opening import restore
+    from treering.query.raw_files import query_files
     from treering.query.result import Result
-    from treering.query.store import Store, query_files, restore
-    from treering.query.store import open_store as open
+    from treering.query.store import Store
     from treering.storage.errors import (
         ConfigError,
         DamageError,
         InputError,
         ModelError,
         QueryError,
+        ShortageError,
         StoreError,
         TreeringError,
     )
 
 _HOMES = {
     "Store": ("treering.query.store", "Store"),
-    "open": ("treering.query.store", "open_store"),
-    "query_files": ("treering.query.store", "query_files"),
-    "restore": ("treering.query.store", "restore"),
+    "open": ("treering.query.opening", "open_store"),
+    "query_files": ("treering.query.raw_files", "query_files"),
+    "restore": ("treering.query.opening", "restore"),
     "check": ("treering.query.check", "check"),
     "Result": ("treering.query.result", "Result"),
     "col": ("treering.query.builder", "col"),
@@ -43,6 +46,7 @@ _HOMES = {
             "InputError",
             "ModelError",
             "QueryError",
+            "ShortageError",
             "StoreError",
             "TreeringError",
         )
@@ -56,6 +60,7 @@ __all__ = [
     "ModelError",
     "QueryError",
     "Result",
+    "ShortageError",
     "Store",
     "StoreError",
     "TreeringError",

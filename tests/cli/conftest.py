@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Callable
@@ -65,5 +66,29 @@ def call(
         code = main.run(args)
         said = capfdbinary.readouterr()
         return Done(args, code, said.out, said.err)
+
+    return run
+
+
+@pytest.fixture
+def answered(tmp_path: Path, environment: dict[str, str]) -> Callable[..., Done]:
+    """Run `treering ARGS...` in tmp_path with a person at its terminal, who types `answer` and reads all else."""
+
+    def run(*args: str, answer: bytes) -> Done:
+        master, slave = pty.openpty()
+        try:
+            os.write(master, answer)
+            return subprocess.run(
+                [sys.executable, "-m", "treering", *args],
+                cwd=tmp_path,
+                env=environment,
+                stdin=slave,
+                capture_output=True,
+                timeout=120,
+                check=False,
+            )
+        finally:
+            os.close(master)
+            os.close(slave)
 
     return run

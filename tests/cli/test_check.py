@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -144,19 +140,12 @@ def test_in_a_pipe_a_salvage_wants_to_be_sure(treering: Call, ring: Path) -> Non
 
 @pytest.mark.parametrize(("answer", "code"), [(b"y\n", 0), (b"n\n", 130)])
 def test_on_a_terminal_it_shows_the_damage_and_asks(
-    tmp_path: Path, environment: dict[str, str], ring: Path, answer: bytes, code: int
+    answered: Call, ring: Path, answer: bytes, code: int
 ) -> None:
     name = harmed(ring, "vec")
-    master, slave = pty.openpty()
-    command = [sys.executable, "-m", "treering", "check", "--salvage"]
-    run: dict[str, Any] = {"cwd": tmp_path, "env": environment, "stdin": slave}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **run) as process:
-        os.write(master, answer)
-        _, said = process.communicate(timeout=120)
-    os.close(master)
-    os.close(slave)
-    assert f"damaged  {name}".encode() in said and b"put aside what is damaged?" in said
-    assert process.returncode == code
+    done = answered("check", "--salvage", answer=answer)
+    assert f"damaged  {name}".encode() in done.stderr and b"put aside what is damaged?" in done.stderr
+    assert done.returncode == code
     assert (ring / "salvaged").exists() == (code == 0)
 
 

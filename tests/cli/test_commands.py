@@ -262,6 +262,21 @@ def test_parameters_are_typed(call: Run, store: Path) -> None:
     assert len(rows(call("query", "model = $m", "--param", "m=x' OR 1=1 --"))) == 0
 
 
+def test_a_parameter_of_any_number_of_digits_is_a_number(call: Run, store: Path) -> None:
+    assert rows(call("query", "id < $n limit 2", "--param", f"n={'9' * 900}"))[1]["id"] == 1
+    done = call("query", "id < $n", "--param", f"n={'9' * 5000}")
+    assert done.returncode == 2 and b"$n is a number of more than 1000 digits" in done.stderr
+
+
+def test_a_lock_names_the_verb_and_no_value(treering: Run, store: Path) -> None:
+    done = treering(
+        "-s", str(store), "--color", "never", "delete", "--yes", "id = $id", "--param", "id=12345"
+    )
+    assert done.returncode == 0
+    told = json.loads((store / "LOCK").read_text())
+    assert told["command"] == "treering delete"
+
+
 def test_the_json_form_means_the_same(call: Run, store: Path) -> None:
     form = json.dumps({"filter": {"id": {">=": 290}}, "sort": [{"id": "desc"}], "limit": 3})
     assert [r["id"] for r in rows(call("query", "--json-query", form))] == [299, 298, 297]
@@ -277,6 +292,14 @@ def test_files_are_asked_without_a_store(call: Run, logs: Path) -> None:
     assert rows(call("query", '"out of blocks" count', str(logs))) == [{"count": 100}]
     assert len(rows(call("query", "last 10s", str(logs)))) == 10
     assert not (logs.parent / ".treering").exists()
+
+
+def test_a_file_with_events_of_a_broken_clock_answers_and_says_so(call: Run, logs: Path) -> None:
+    with logs.open("a") as file:
+        file.write('{"timestamp": "2099-01-01T00:00:00Z", "id": 300}\n')
+    done = call("query", "last 10s", str(logs), "--now", "2026-03-17T10:05:00Z")
+    assert [row["id"] for row in rows(done)] == list(range(290, 300))
+    assert b"hint: 1 event is dated more than 1h after 2026-03-17T10:05:00Z" in done.stderr
 
 
 def test_explain_tells_the_plan(call: Run, store: Path) -> None:

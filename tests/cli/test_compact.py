@@ -56,7 +56,7 @@ def test_its_json_has_all_the_figures(call: Run, tmp_path: Path) -> None:
         call("ingest", "--no-embed", write_log(tmp_path / f"{k}.jsonl", 30 * k))
     report = json.loads(call("compact", "--json", "-q").stdout)
     names = ("segments_before", "segments_after", "bytes_before", "bytes_after", "rows", "made", "waiting")
-    assert set(report) == {*names, "seconds"}
+    assert set(report) == {*names, "held", "seconds"}
     assert [report[name] for name in ("segments_before", "segments_after", "rows")] == [2, 1, 60]
     assert json.loads(call("compact", "--json", "-q").stdout)["made"] == 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -15,7 +16,10 @@ import pytest
 import treering as tr
 from tests.kernel import REPOSITORY
 from treering.cli.copies import report_object
-from treering.storage.locking import Patience
+from treering.cli.main import VERBS
+from treering.storage.files import OS_FILES
+from treering.storage.layout import Layout
+from treering.storage.locking import AT_ONCE, Patience, lock_for_writing
 
 Call = Callable[..., subprocess.CompletedProcess[bytes]]
 
@@ -118,12 +122,88 @@ def test_a_second_writer_is_told_who_writes_and_waits_if_asked(
     assert ids(ring) == list(range(22))
 
 
-def test_waiting_is_asked_of_every_verb_that_writes(call: Call, ring: Path) -> None:
+WRITING = (
+    ("ingest", "--no-embed", "-"),
+    ("embed",),
+    ("reembed", "--abort"),
+    ("reembed", "--model", "some-model"),
+    ("compact",),
+    ("delete", "--yes", "id = 1"),
+    ("expire", "--older-than", "1d"),
+    ("expire", "--yes", "id = 1"),
+    ("check", "--repair"),
+    ("check", "--salvage", "--yes"),
+)
+COPYING = ("backup", "restore")
+READING = {
+    "query",
+    "explain",
+    "export",
+    "sql",
+    "fields",
+    "stats",
+    "rejects",
+    "audit",
+    "demo",
+    "completion",
+    "config",
+}
+
+
+def test_waiting_can_be_asked_of_every_verb_that_writes(call: Call, ring: Path) -> None:
+    assert {verb[0] for verb in WRITING} | {*COPYING} == VERBS.keys() - READING
     with tr.open(ring):
-        for verb in (("embed",), ("ingest", "--no-embed", "-")):
+        for verb in WRITING:
             done = call("-s", str(ring), *verb, "--wait", "0.01")
-            assert done.returncode == 4 and b"also after 0.01 s" in done.stderr
-    assert call("-s", str(ring), "embed", "--wait", "-1").returncode == 2
+            assert done.returncode == 4 and b"also after 0.01 s" in done.stderr, verb
+    for name in {*(verb[0] for verb in WRITING), *COPYING}:
+        assert b"'--wait': -1.0 is not in the range x>=0" in call(name, "--wait", "-1").stderr, name
+    for name in READING - {"config"}:
+        assert b"No such option '--wait'" in call(name, "--wait", "1").stderr, name
+
+
+def test_a_copy_waits_for_another_that_writes_to_the_same_place(call: Call, ring: Path) -> None:
+    # A lock that a copy took and nothing else yet is how one begins.
+    for verb in (("-s", "ring", "backup", "copy"), ("restore", "ring", "copy")):
+        (ring.parent / "copy").mkdir()
+        lock = lock_for_writing(OS_FILES, Layout(ring.parent / "copy"), AT_ONCE)
+        done = call(*verb, "--wait", "0.01")
+        assert done.returncode == 4 and b"also after 0.01 s" in done.stderr
+        timer = threading.Timer(0.05, lock.release)
+        timer.start()
+        done = call(*verb, "--wait", "60")
+        timer.join()
+        assert done.returncode == 0, done.stderr
+        assert ids(ring.parent / "copy") == ids(ring)
+        shutil.rmtree(ring.parent / "copy")
+
+
+def test_a_restore_that_waited_for_another_finds_a_store_there(
+    ring: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "new").mkdir()
+    lock = lock_for_writing(OS_FILES, Layout(tmp_path / "new"), AT_ONCE)
+
+    def other_ends(pause_s: float) -> None:
+        lock.release()
+        tr.restore(ring, tmp_path / "new")
+
+    monkeypatch.setattr("treering.query.opening.Patience", lambda wait_s: Patience(wait_s, sleep=other_ends))
+    with pytest.raises(tr.StoreError, match="there is a store already"):
+        tr.restore(ring, tmp_path / "new", wait_s=60)
+    assert ids(tmp_path / "new") == ids(ring)
+
+
+def test_a_compaction_in_another_process_is_told_who_writes(treering: Call, ring: Path) -> None:
+    with tr.open(ring, compacts=False) as store:
+        for n in range(21, 24):
+            store.append([{"ts": 1777593600000 + n, "id": n}])
+            store.flush()
+        done = treering("-s", str(ring), "compact", "--wait", "0.01")
+        assert done.returncode == 4 and b"also after 0.01 s" in done.stderr
+    done = treering("-s", str(ring), "compact", "--wait", "60")
+    assert done.returncode == 0 and done.stdout.startswith(b"segments 5 -> 2, ")
+    assert ids(ring) == list(range(24))
 
 
 def test_open_waits_as_long_as_it_is_told(ring: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +214,7 @@ def test_open_waits_as_long_as_it_is_told(ring: Path, monkeypatch: pytest.Monkey
         return Patience(wait_s, lambda: 0.0 if len(pauses) < 3 else 99.0, pauses.append)
 
     pauses: list[float] = []
-    monkeypatch.setattr("treering.query.store.Patience", note)
+    monkeypatch.setattr("treering.query.opening.Patience", note)
     with tr.open(ring) as store:
         with pytest.raises(tr.StoreError, match="also after 7 s"):
             tr.open(ring, wait_s=7.0)

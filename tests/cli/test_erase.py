@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -74,18 +69,12 @@ def test_in_a_pipe_a_condition_wants_to_be_sure(treering: Call, verb: str) -> No
 
 @pytest.mark.parametrize(("answer", "left"), [(b"y\n", 2), (b"n\n", 6), (b"\n", 6)])
 def test_on_a_terminal_it_shows_what_would_go_and_asks(
-    tmp_path: Path, environment: dict[str, str], call: Call, answer: bytes, left: int
+    answered: Call, call: Call, answer: bytes, left: int
 ) -> None:
-    master, slave = pty.openpty()
-    command = [sys.executable, "-m", "treering", "delete", "--no-embed", "n > 1"]
-    run: dict[str, Any] = {"cwd": tmp_path, "env": environment, "stdin": slave}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **run) as process:
-        os.write(master, answer)
-        _, said = process.communicate(timeout=120)
-    os.close(master)
-    os.close(slave)
-    assert b"4 events" in said and b'"n":2' in said.replace(b" ", b"") and b"Erase them for good?" in said
-    assert process.returncode == (0 if left == 2 else 130)
+    done = answered("delete", "--no-embed", "n > 1", answer=answer)
+    said = done.stderr.replace(b" ", b"")
+    assert b"4events" in said and b'"n":2' in said and b"Erasethemforgood?" in said
+    assert done.returncode == (0 if left == 2 else 130)
     assert count(call) == left
 
 
@@ -120,8 +109,12 @@ def test_the_audit_is_checked_against_a_head_that_was_kept(call: Call, ring: Pat
 
 
 def test_nothing_is_made_where_there_is_no_store(call: Call, tmp_path: Path) -> None:
-    for verb in (("delete", "--yes", "n = 1"), ("expire", "--older-than", "1d")):
-        assert call("-s", "elsewhere", *verb).returncode == 4
+    for verb in (
+        *(("delete", "--yes", "n = 1"), ("expire", "--older-than", "1d")),
+        *(("compact",), ("embed",), ("reembed", "--abort"), ("reembed", "--model", "some-model")),
+    ):
+        done = call("-s", "elsewhere", *verb)
+        assert done.returncode == 4 and b"no treering store there" in done.stderr
     assert not (tmp_path / "elsewhere").exists()
 
 

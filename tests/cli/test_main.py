@@ -13,6 +13,7 @@ import pytest
 from treering.cli.app import App
 from treering.cli.main import VERBS, cli, guarded
 from treering.storage.errors import ConfigError, QueryError, StoreError
+from treering.storage.locking import VALUED_OPTIONS
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
@@ -35,6 +36,7 @@ def test_help_names_every_verb_and_the_exit_codes(treering: Run) -> None:
     assert done.returncode == 0
     assert [verb for verb in VERBS if f"\n  {verb} " not in text] == []
     assert "Exit codes: 0 done" in text
+    assert "...\n" not in text.partition("Commands:")[2]  # what each does is said in whole
 
 
 @pytest.mark.parametrize("args", [["--help"], ["--version"], ["query", "--help"], ["config", "show"]])
@@ -57,7 +59,7 @@ def test_a_first_look_imports_nothing_heavy(
     assert loaded.isdisjoint(HEAVY)
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "config"])
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_help_with_an_example(verb: str) -> None:
     with cli.make_context("treering", [], resilient_parsing=True) as ctx:
         command = cli.get_command(ctx, verb)
@@ -106,6 +108,12 @@ def _raising(error: BaseException) -> Callable[[], int]:
             "error: No such file or directory (gone)",
         ),
         (ZeroDivisionError("division by zero"), 4, "error: unexpected ZeroDivisionError: division by zero"),
+        (MemoryError(), 4, "error: memory ran out: end other programs, or raise"),
+        (
+            ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+            4,
+            "error: memory ran out: end other programs, or raise",
+        ),
         (KeyboardInterrupt(), 130, "interrupted"),
         (click.UsageError("what?"), 2, "Error: what?"),
     ],
@@ -122,6 +130,11 @@ def test_an_error_is_one_message_and_its_exit_code(
     said = capfd.readouterr().err
     assert says in said
     assert "Traceback" not in said
+
+
+def test_the_text_in_a_lock_knows_every_option_that_takes_a_value_before_the_verb() -> None:
+    valued = [param.opts for param in cli.params if isinstance(param, click.Option) and not param.is_flag]
+    assert sorted(name for names in valued for name in names) == sorted(VALUED_OPTIONS)
 
 
 def test_debug_shows_the_traceback(

@@ -11,7 +11,7 @@ import pytest
 from treering.cli.app import App
 from treering.cli.output import Target, put
 from treering.query.answer import of_rows
-from treering.storage.errors import ConfigError
+from treering.storage.errors import ConfigError, StoreError
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 ANSWER = of_rows([{"n": i} for i in range(500)], ("n",))
@@ -51,6 +51,20 @@ def test_a_failed_writer_leaves_the_old_file(tmp_path: Path) -> None:
     with pytest.raises(AttributeError):
         put(App(), broken, Target("out.csv"))
     assert [p.name for p in tmp_path.iterdir()] == ["out.jsonl"]
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    for name in ("nope/out.jsonl", "nope/out.csv.gz"):
+        with pytest.raises(
+            StoreError, match=rf"^{name}: cannot be written: there is no directory nope; make it first$"
+        ):
+            put(App(), ANSWER, Target(name))
+    full = of_rows([{"n": "x" * 100_000}], ("n",))
+    with pytest.raises(
+        StoreError, match=r"^/dev/full: cannot be written: No space left on device; free some space"
+    ):
+        put(App(), full, Target("/dev/full", "jsonl"))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_limit_that_cuts_is_said_and_one_that_does_not_is_not(capfd: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ import pytest
 import treering as tr
 from tests.indexer.test_other_model import folder as tiny  # noqa: F401
 from treering.indexer.model import DEFAULT_NAME
-from treering.query.store import Step
+from treering.query.progress import Step
 from treering.storage.errors import ModelError
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]

@@ -28,6 +28,7 @@ def test_every_mapped_field_is_canonical() -> None:
         ({"user_query": "q"}, "prompt", "q"),
         ({"chatgpt_response": "r"}, "response", "r"),
         ({"contexts": ["a", "b"]}, "context", ["a", "b"]),
+        ({"contexts": ["a", 5, "b"]}, "context", ["a", None, "b"]),
         ({"evidence": "e"}, "context", ["e"]),
         ({"retrieved_chunks": [{"text": "a", "score": 1}, {"text": "b"}]}, "context", ["a", "b"]),
         ({"usage": {"prompt_tokens": 7}}, "input_tokens", 7),
@@ -94,6 +95,13 @@ def test_values_of_an_unfit_type_are_not_coerced() -> None:
     assert found["e2e_latency_s"] == [None, 0.01]
     assert found["input_tokens"] == [None, 2]
     assert found["input_tokens#f"] == [1.5, 2.0]
+
+
+def test_lists_that_mix_types_are_no_series_of_numbers_and_give_the_body_their_texts() -> None:
+    rows = [{"token_logprobs": values, "note": ["a", 1, None, "b"]} for values in ([-0.5, "x"], [-1, -2.5])]
+    found = _decoded(*rows)
+    assert found["token_logprobs"] == [None, [-1.0, -2.5]]
+    assert found["body"] == ["x a b", "a b"]
 
 
 def test_a_user_map_replaces_the_list() -> None:

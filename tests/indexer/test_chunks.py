@@ -2,9 +2,10 @@ import tracemalloc
 from hashlib import blake2b
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from treering.indexer.chunks import (
     BUDGET,
     MAX_CHUNKS,
@@ -31,7 +32,7 @@ def _sentences(text: str) -> list[str]:
 
 
 @given(_TEXT)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_chunks_cover_the_text_overlap_and_keep_the_budget(text: str) -> None:
     spans = list(split_chunks(text))
     assert (spans == []) == (text == "")
@@ -70,7 +71,7 @@ def test_sentences_of_many_scripts() -> None:
 
 
 @given(_TEXT)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_sentences_hold_every_character_but_blanks(text: str) -> None:
     joined = "".join("".join(sentence.split()) for sentence in _sentences(text))
     assert joined == "".join(text.split())

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.indexer.test_ingest import Recorder
+from tests.indexer.recorder import Recorder
 from treering.indexer import flatten
 from treering.indexer.chunks import MAX_CHUNKS, exact_key
 from treering.indexer.decode import Decoder
@@ -59,7 +59,7 @@ def test_system_columns_and_records_come_back() -> None:
     assert (columns["source_offset"].to_pylist(), columns["source_line"].to_pylist()) == ([0, 10], [1, 2])
 
 
-def test_decoding_is_pure_and_does_not_need_the_hint() -> None:
+def test_decoding_is_pure() -> None:
     raw = _raw(b"INFO 05-01 08:00:00 [a.py:1] x 1", b"plain", reader="text", formats=["vllm"])
     first, second = Decoder()(raw, 5), Decoder()(raw, 5)
     assert {k: v.to_pylist() for k, v in first.columns.items()} == {

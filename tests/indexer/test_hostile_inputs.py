@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.indexer.test_ingest import Recorder
+from tests.indexer.recorder import Recorder
 from treering.indexer.decode import Decoder
 from treering.indexer.ingest import IngestReport, ingest
 

@@ -1,69 +1,20 @@
+"""What is loaded is acknowledged in order, once, and where it was read."""
+
 import gzip
 import io
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import examples
+from tests.indexer.recorder import Recorder
 from treering.indexer import sources
 from treering.indexer.decode import Decoder
 from treering.indexer.ingest import IngestOptions, IngestReport, Progress, ingest
-from treering.storage.acknowledged import Acknowledged
-from treering.storage.batch import ColumnBatch, RawBatch
 from treering.storage.errors import ConfigError, InputError
-from treering.storage.ledger import Position
-from treering.storage.rejects import Reject
 from treering.storage.ring import Ring
-
-
-@dataclass
-class Recorder:
-    """A ring in memory: what was acknowledged, in order."""
-
-    batches: list[RawBatch] = field(default_factory=list)
-    known: dict[str, Position] = field(default_factory=dict)
-    rejected: list[Reject] = field(default_factory=list)
-    next_seq: int = 0
-
-    def position(self, fingerprint: str) -> Position | None:
-        return self.known.get(fingerprint)
-
-    def positions(self) -> Mapping[str, Position]:
-        return self.known
-
-    def rejects(self) -> Iterator[Reject]:
-        return iter(self.rejected)
-
-    def acknowledged(self, first_seq: int, end_seq: int) -> list[Acknowledged]:
-        found, seq = [], 0
-        for raw in self.batches:
-            for row in range(raw.n_rows):
-                offset, ts_ns, origin = (int(a[row]) for a in (raw.offset, raw.ts_ns, raw.ts_origin))
-                name = raw.sources[raw.source[row]].name
-                found.append(Acknowledged(seq + row, name, offset, ts_ns, origin, raw.record(row)))
-            seq += raw.n_rows
-        return found[first_seq:end_seq]
-
-    def append(
-        self,
-        raw: RawBatch,
-        *,
-        columns: ColumnBatch | None = None,
-        positions: Sequence[Position] = (),
-        rejects: Sequence[Reject] = (),
-    ) -> int:
-        self.batches.append(raw)
-        self.known.update({p.fingerprint: p for p in positions})
-        self.rejected += rejects
-        self.next_seq += raw.n_rows
-        return self.next_seq - raw.n_rows
-
-    @property
-    def records(self) -> list[bytes]:
-        return [raw.record(i) for raw in self.batches for i in range(raw.n_rows)]
 
 
 def _counts(report: IngestReport) -> tuple[int, int, int]:
@@ -83,7 +34,7 @@ def test_the_same_bytes_twice_add_nothing_whatever_the_name(tmp_path: Path) -> N
 
 
 @given(st.lists(st.integers(1, 700), min_size=1, max_size=6), st.booleans())
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_a_growing_source_adds_only_what_is_new(steps: list[int], as_stream: bool) -> None:
     lines = [b'{"n":%d,"pad":"xxxxxxxxxx"}\n' % i for i in range(sum(steps))]
     ring, grown = Recorder(), 0

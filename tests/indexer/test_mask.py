@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.naive.mask import naive_masked
 from treering.indexer.mask import mask_key, mask_keys, masked
 
@@ -48,14 +49,14 @@ _TEXT = st.one_of(
 
 
 @given(_TEXT)
-@settings(max_examples=250, deadline=None)
+@examples(250)
 def test_compiled_masker_follows_the_written_rule(text: str) -> None:
     text = text.encode("utf-8", "replace").decode()
     assert masked(text) == naive_masked(text)
 
 
 @given(_TEXT, _TEXT)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_keys_are_equal_exactly_when_the_masked_texts_are(a: str, b: str) -> None:
     a, b = (x.encode("utf-8", "replace").decode() for x in (a, b))
     if a and b:
@@ -71,7 +72,7 @@ _TEMPLATES = (
 
 
 @given(st.sampled_from(_TEMPLATES), st.data())
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_lines_that_differ_in_numbers_ids_and_addresses_share_a_key(
     template: str, data: st.DataObject
 ) -> None:

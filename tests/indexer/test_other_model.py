@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from treering.indexer import calibration
+from treering.indexer import calibration, corpus
 from treering.indexer.embedder import Embedder
 from treering.indexer.light import LightEncoder, load_query_encoder
 from treering.indexer.model import is_default_model, locate, model_info
@@ -16,6 +17,15 @@ from treering.storage.batch import KEY
 from treering.storage.errors import ModelError
 
 pytestmark = pytest.mark.model
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_texts() -> Iterator[None]:
+    """Calibrate on a tenth of the corpus: how well the constants fit is nothing that is asked here."""
+    all_texts = corpus.texts()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpus, "texts", lambda: all_texts[::10])
+        yield
 
 
 @pytest.fixture(scope="module")

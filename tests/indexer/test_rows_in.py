@@ -13,14 +13,16 @@ from uuid import UUID
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.indexer.test_ingest import Recorder
+from tests.effort import examples
+from tests.indexer.recorder import Recorder
 from treering.indexer.decode import Decoder
 from treering.indexer.ingest import ingest_rows
 from treering.indexer.jsonl import load
 from treering.indexer.rows_in import BLOCK_BYTES, encode_row, encode_value, is_rows, row_blocks
+from treering.indexer.whole_numbers import BigInt
 from treering.storage.errors import InputError
 
 
@@ -40,7 +42,7 @@ _JSON = st.recursive(
 
 
 @given(_JSON)
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_json_values_come_back_exactly(value: Any) -> None:
     try:
         json.dumps(value, ensure_ascii=False).encode()
@@ -87,6 +89,11 @@ class _Point:
         (Decimal("0.1"), 0.1),
         (Decimal("2.00"), 2.0),
         (Decimal(10**20), 10**20),
+        (Decimal("1E+30"), 10**30),
+        (10**700, BigInt("1" + "0" * 700)),
+        (Decimal("7" * 5000), BigInt("7" * 5000)),
+        ([{"n": -(10**5000), "x": 0.5}], [{"n": BigInt("-1" + "0" * 5000), "x": 0.5}]),
+        (Decimal("1E+999999999"), "1E+999999999"),
         (Decimal("0.12345678901234567890123"), "0.12345678901234567890123"),
         ({1: "a", None: "b", False: "c", (1, 2): 4}, {"1": "a", "null": "b", "false": "c", "(1, 2)": 4}),
         ({datetime(2026, 5, 1): {2: 3}}, {"2026-05-01T00:00:00": {"2": 3}}),

@@ -1,65 +1,23 @@
-"""Tables against the same rows given as dicts: the same fields, texts, keys, signals and times."""
+"""A table gives the events that its rows would give as records."""
 
-import math
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as time_of_day
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.indexer.test_ingest import Recorder
-from treering.indexer import tables
-from treering.indexer.decode import Decoder
-from treering.indexer.ingest import IngestOptions, ingest_rows
-from treering.indexer.parts import text_parts
-from treering.indexer.tables import TableOptions, row_tables, table_batches, to_table
+from tests.effort import examples
+from tests.indexer.read_tables import assert_same, from_dicts, from_table
+from treering.indexer.tables import table_batches, to_table
 from treering.indexer.times import zone
-from treering.storage.batch import ColumnBatch
 from treering.storage.errors import InputError
-
-_OWN = ("ts", "seq", "ts_origin", "source", "reader", "source_offset", "source_line", "record")
-
-
-def _from_dicts(rows: list[dict[str, Any]], **options: Any) -> ColumnBatch:
-    ring = Recorder()
-    ingest_rows(ring, rows, options=IngestOptions(**options))
-    assert len(ring.batches) == 1 and not list(ring.rejects())
-    return Decoder()(ring.batches[0], 0)
-
-
-def _from_table(data: Any, **options: Any) -> ColumnBatch:
-    (one,) = table_batches(to_table(data), TableOptions(**options))
-    return one.batch
-
-
-def _values(batch: ColumnBatch) -> dict[str, list[Any]]:
-    return {name: _told(array) for name, array in batch.columns.items() if name not in _OWN}
-
-
-def _told(array: pa.Array) -> list[Any]:
-    return [repr(value) for value in array.to_pylist()]  # so that NaN is NaN, and 1 not 1.0
-
-
-def _same(table: ColumnBatch, dicts: ColumnBatch, *, times: bool = True) -> None:
-    assert _values(table) == _values(dicts)
-    for name in table.columns:
-        assert table.columns[name].type == dicts.columns[name].type or name in ("source", "reader")
-    assert (table.template == dicts.template).all()
-    assert (table.parts.key == dicts.parts.key).all()
-    for one in ("row", "field", "chunk", "primary"):
-        assert (getattr(table.parts, one) == getattr(dicts.parts, one)).all()
-    dated = np.asarray(dicts.columns["ts_origin"]) != 3
-    assert (np.asarray(table.columns["ts_origin"]) == np.asarray(dicts.columns["ts_origin"])).all()
-    assert not times or (table.ts_ns[dated] == dicts.ts_ns[dated]).all()
-
 
 _TEXTS = st.one_of(
     st.sampled_from(
@@ -68,6 +26,8 @@ _TEXTS = st.one_of(
     st.sampled_from(['[{"role": "user", "content": "why?"}]', "word " * 400, "A1b" + "Ab1" * 100]),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=6),
 )
+
+
 _KINDS: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.int64(): st.integers(-(2**63), 2**63 - 1) | st.sampled_from([0, 1_777_593_600, 1_777_593_600_000]),
     pa.uint8(): st.integers(0, 255),
@@ -91,6 +51,8 @@ _KINDS: dict[pa.DataType, st.SearchStrategy[Any]] = {
     ),
     pa.null(): st.none(),
 }  # fmt: skip
+
+
 _NAMES = (
     "ts", "timestamp", "observed_time", "time_ms", "seq", "source", "reader", "record", "ts_origin", "level",
     "severity", "message", "prompt", "response", "context", "messages", "choices", "attention_entropy",
@@ -113,10 +75,10 @@ def _tables(draw: st.DrawFn) -> tuple[pa.Table, list[dict[str, Any]]]:
 
 @given(_tables())
 @example((pa.table({"a": [{"x": 1}], "a.x": ["s"]}), [{"a": {"x": 1}, "a.x": "s"}]))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_a_table_gives_what_its_rows_give_as_dicts(given: tuple[pa.Table, list[dict[str, Any]]]) -> None:
     table, rows = given
-    _same(_from_table(table), _from_dicts(rows))
+    assert_same(from_table(table), from_dicts(rows))
 
 
 _FRAME = st.fixed_dictionaries(
@@ -133,23 +95,23 @@ _FRAME = st.fixed_dictionaries(
 
 
 @given(st.lists(_FRAME, min_size=1, max_size=4))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_frames_give_what_their_rows_give_as_dicts(rows: list[dict[str, Any]]) -> None:
     names = list(dict.fromkeys(name for row in rows for name in row))
     full = [{name: row.get(name) for name in names} for row in rows]
     if names:
         schema = {"ts": pl.Int64, "message": pl.String, "n": pl.Int64, "x": pl.Float64, "ok": pl.Boolean}
         kinds = {name: schema.get(name, pl.List(pl.String)) for name in names}
-        _same(_from_table(pl.DataFrame(full, schema=kinds)), _from_dicts(full))
+        assert_same(from_table(pl.DataFrame(full, schema=kinds)), from_dicts(full))
         frame = pd.DataFrame({n: pd.Series([row[n] for row in full], dtype=object) for n in names})
-        _same(_from_table(frame), _from_dicts(full))
+        assert_same(from_table(frame), from_dicts(full))
 
 
 def test_texts_of_a_table_are_embedded_and_keyed_as_those_of_records() -> None:
     rows = [{"ts": "2026-05-01T00:00:00Z", "msg": "took 5 ms", "prompt": "why?", "response": "no. " * 500}]
-    batch = _from_table(pa.Table.from_pylist(rows))
+    batch = from_table(pa.Table.from_pylist(rows))
     assert len(batch.parts) > 3 and batch.parts.primary.sum() == 1
-    _same(batch, _from_dicts(rows))
+    assert_same(batch, from_dicts(rows))
     assert "response_repetition_ratio" in batch.columns
 
 
@@ -158,10 +120,10 @@ def test_messages_in_a_table_are_read_as_in_records() -> None:
         {"messages": [{"role": "user", "content": "hello"}], "choices": [{"message": {"content": "hi"}}]},
         {"messages": [{"role": "user", "content": "and?"}], "choices": None},
     ]
-    batch = _from_table(pa.Table.from_pylist(rows))
+    batch = from_table(pa.Table.from_pylist(rows))
     assert batch.columns["prompt"].to_pylist() == ["hello", "and?"]
     assert batch.columns["response"].to_pylist() == ["hi", None]
-    _same(batch, _from_dicts(rows))
+    assert_same(batch, from_dicts(rows))
 
 
 def test_time_columns_of_any_spelling_give_event_times() -> None:
@@ -180,7 +142,7 @@ def test_time_columns_of_any_spelling_give_event_times() -> None:
     ]
     for array in spellings:
         for name in ("ts", "timestamp", "created_at"):
-            batch = _from_table(pa.table({name: array, "n": [1]}))
+            batch = from_table(pa.table({name: array, "n": [1]}))
             assert (batch.ts_ns[0], batch.columns["ts_origin"][0].as_py()) == (ns, 0), (array.type, name)
 
 
@@ -190,10 +152,10 @@ def test_naive_times_of_a_table_are_read_in_the_zone_told() -> None:
         pa.table({"when": pa.array([naive], pa.timestamp("us"))}),
         pa.table({"when": [naive.isoformat()]}),
     ):
-        batch = _from_table(table, tz=zone("Europe/Berlin"), map={"ts": "when"})
+        batch = from_table(table, tz=zone("Europe/Berlin"), map={"ts": "when"})
         assert batch.ts_ns[0] == 1_777_622_400_000_000_000
     nested = pa.table({"meta": [{"when": "2026-05-01T08:00:00Z"}]})
-    assert _from_table(nested, map={"ts": "meta.when"}).ts_ns[0] == 1_777_622_400_000_000_000
+    assert from_table(nested, map={"ts": "meta.when"}).ts_ns[0] == 1_777_622_400_000_000_000
 
 
 def test_rows_without_a_usable_time_are_dated_at_the_load_and_counted() -> None:
@@ -220,7 +182,7 @@ def test_timestamps_are_kept_exactly_as_rfc_3339() -> None:
             "nowhere": pa.array([0, 1, None], pa.timestamp("s", "Mars/Olympus")),
         }
     )
-    columns = _from_table(table).columns
+    columns = from_table(table).columns
     assert columns["ns#s"].to_pylist() == ["2026-05-01T08:00:00.123456789", "2026-05-01T08:00:00", None]
     assert columns["us#s"].to_pylist() == ["2026-05-01T08:00:00.000005", "2026-05-01T00:00:00", None]
     assert columns["there#s"].to_pylist() == ["2026-05-01T08:00:00+02:00"] * 3
@@ -260,7 +222,7 @@ def test_timestamps_are_kept_exactly_as_rfc_3339() -> None:
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
 )  # fmt: skip
 def test_types_that_json_has_not_are_kept(array: pa.Array, expected: dict[str, list[Any]]) -> None:
-    columns = _from_table(pa.table({"v": array})).columns
+    columns = from_table(pa.table({"v": array})).columns
     found = {n.removeprefix("v#"): a.to_pylist() for n, a in columns.items() if n.startswith("v#")}
     assert found == expected
     if pa.types.is_map(array.type):
@@ -270,12 +232,12 @@ def test_types_that_json_has_not_are_kept(array: pa.Array, expected: dict[str, l
 def test_what_cannot_be_read_is_told_with_its_column() -> None:
     far = pa.array([[2**62]], pa.list_(pa.timestamp("s")))
     with pytest.raises(InputError, match="column 'far'"):
-        _from_table(pa.table({"far": far}))
+        from_table(pa.table({"far": far}))
 
 
 def test_a_users_own_system_names_are_kept_beside() -> None:
     rows = [{"seq": 7, "source": "mine", "reader": 1.5, "source_line": 3, "ts_origin": "x", "record": "r"}]
-    columns = _from_table(pa.Table.from_pylist(rows)).columns
+    columns = from_table(pa.Table.from_pylist(rows)).columns
     assert [columns[n].to_pylist() for n in ("seq#i", "source#s", "reader#f", "source_line#i", "record#s")] == [
         [7], ["mine"], [1.5], [3], ["r"],
     ]  # fmt: skip
@@ -294,7 +256,7 @@ def test_canonical_columns_of_fitting_types_are_those_fields() -> None:
             "level": pa.array(["warn"], pa.large_string()),
         }
     )
-    columns = _from_table(table).columns
+    columns = from_table(table).columns
     found = [columns[name].to_pylist()[0] for name in (*table.column_names, "severity")]
     assert found == [5, 1.5, True, "m", ["c1", "c2"], [-0.5, -1.0], 4, "warn"]
 
@@ -305,10 +267,11 @@ def test_a_frames_mixed_column_keeps_each_value_as_it_is() -> None:
         pd.DataFrame({"n": range(8), "v": pd.Series(values, dtype=object)}),
         pl.DataFrame({"n": range(8), "v": pl.Series(values, dtype=pl.Object)}),
     ):
-        columns = _from_table(frame).columns
+        columns = from_table(frame).columns
         assert columns["v#i"].to_pylist() == [1, *[None] * 7]
         assert columns["v#s"].to_pylist()[1] == "a" and columns["v#f"].to_pylist()[3] == 2.5
-        assert columns["v.x#i"].to_pylist()[4] == 1 and columns["v#[s]"].to_pylist()[5] == ["1", "b"]
+        assert columns["v.x#i"].to_pylist()[4] == 1 and columns["v#[s]"].to_pylist()[5] == [None, "b"]
+        assert columns["v#[i]"].to_pylist()[5] == [1, None]
         assert columns["v#z"].to_pylist()[7] == str(2**70)
         assert all(columns[n][6].as_py() is None for n in columns if n.startswith("v"))
 
@@ -330,7 +293,7 @@ def test_polars_types_are_taken() -> None:
         }
     )
     for data in (frame, frame.lazy()):
-        batch = _from_table(data)
+        batch = from_table(data)
         assert batch.ts_ns[0] == 1_777_622_400_000_000_000
         told = {n: a[0].as_py() for n, a in batch.columns.items() if "#" in n}
         assert told == {
@@ -358,107 +321,3 @@ def test_a_reader_of_batches_is_a_table() -> None:
     table = pa.table({"n": [1, 2]})
     assert to_table(table.to_reader()).equals(table)
     assert to_table(table.to_batches()[0]).equals(table)
-
-
-@pytest.mark.parametrize(
-    "kind", [pa.list_(pa.float32(), 2), pa.list_(pa.float64()), pa.large_list(pa.int16())]
-)
-def test_vectors_of_any_list_type_become_unit_vectors(kind: pa.DataType) -> None:
-    table = pa.table({"msg": ["a", "b", "c", "d"], "vector": pa.array([[3, 4], None, [0, 2], [6, 8]], kind)})
-    (one,) = table_batches(table)
-    assert one.vectors is not None and len(one.vectors) == 2
-    by_key = {key.tobytes(): vector for key, vector in zip(one.vectors.key, one.vectors.exact(), strict=True)}
-    told = [by_key[key.tobytes()].tolist() for key in one.batch.parts.key]
-    assert told == [pytest.approx([0.6, 0.8], abs=1e-3), [0.0, 1.0], pytest.approx([0.6, 0.8], abs=1e-3)]
-    assert one.batch.parts.row.tolist() == [0, 2, 3]
-    assert one.batch.columns["body"].to_pylist() == ["a", "b", "c", "d"]
-    assert not any(name.startswith("vector") for name in one.batch.columns)
-
-
-def test_huge_and_tiny_vectors_have_a_direction() -> None:
-    (one,) = table_batches(pa.table({"vector": [[1e300, 1e300], [1e-300, 0.0]]}))
-    assert one.vectors is not None
-    assert sorted(v.tolist() for v in one.vectors.exact()) == [
-        pytest.approx([0.7071] * 2, abs=1e-3),
-        [1.0, 0.0],
-    ]
-
-
-@pytest.mark.parametrize(
-    ("bad", "told"),
-    [
-        ([math.nan, 1.0], "NaN"),
-        ([math.inf, 1.0], "NaN"),
-        ([0.0, 0.0], "zero length"),
-        ([None, 1.0], "NaN"),
-        ([1.0], "1 dimensions"),
-        ([], "0 dimensions"),
-    ],
-)
-def test_vectors_that_are_none_are_refused_with_their_row(bad: list[Any], told: str) -> None:
-    table = pa.table({"vector": pa.chunked_array([[[1.0, 2.0], None], [[3.0, 4.0], bad]])})
-    with pytest.raises(InputError, match=rf"'vector', row 3: .*{told}"):
-        next(table_batches(table))
-
-
-def test_a_vector_column_that_is_none_is_an_ordinary_field_or_told() -> None:
-    table = pa.table({"msg": ["a"], "vector": ["v1"]})
-    batch = _from_table(table)
-    assert batch.columns["vector#s"].to_pylist() == ["v1"] and len(batch.parts) == 1
-    with pytest.raises(InputError, match="expected lists of numbers"):
-        _from_table(table, vector="vector")
-    with pytest.raises(InputError, match="no column 'emb'"):
-        _from_table(table, vector="emb")
-    nothing = pa.table({"msg": ["a"], "vector": pa.array([None], pa.list_(pa.float32()))})
-    assert len(_from_table(nothing).parts) == 1
-
-
-def test_rows_with_a_vector_become_tables() -> None:
-    rows: list[dict[Any, Any]] = [
-        {"msg": "a", "v": [1, 0], 5: None},
-        {"msg": 2, "v": np.array([0.0, 1.0])},
-        {"n": 2**70},
-    ]
-    (table,) = row_tables(iter(rows), "v")
-    (one,) = table_batches(table, TableOptions("v"))
-    assert one.vectors is not None and len(one.vectors) == 2
-    told = {n: a.to_pylist() for n, a in one.batch.columns.items() if "#" in n}
-    assert told == {"msg#s": ["a", None, None], "msg#i": [None, 2, None], "n#z": [None, None, str(2**70)]}
-    with pytest.raises(InputError, match="row 1: its vector"):
-        list(row_tables([{"v": [1.0]}, {"v": "x"}], "v"))
-    with pytest.raises(InputError, match=r"row 1 is .*expected a mapping"):
-        list(row_tables([{"v": [1.0]}, "x"], "v"))  # type: ignore[list-item]
-
-
-def test_a_long_table_is_cut_and_rows_keep_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "BATCH_ROWS", 4)
-    table = pa.table(
-        {"msg": [f"line {n}" for n in range(10)], "vector": [[1.0, float(n)] for n in range(10)]}
-    )
-    batches = list(table_batches(table))
-    assert [one.batch.n_rows for one in batches] == [4, 4, 2]
-    assert [n for one in batches for n in one.batch.columns["source_line"].to_pylist()] == list(range(1, 11))
-    assert [one.batch.parts.row.tolist() for one in batches] == [[0, 1, 2, 3], [0, 1, 2, 3], [0, 1]]
-    assert all((one.batch.template["lo"] != 0).all() for one in batches)
-
-
-def test_an_empty_table_gives_nothing() -> None:
-    assert list(table_batches(pa.table({"n": pa.array([], pa.int64())}))) == []
-    assert list(table_batches(pa.table({}))) == []
-
-
-def test_dotted_names_win_over_nesting() -> None:
-    rows: list[dict[str, Any]] = [
-        {"a": {"b": 1, "c": 2}, "a.b": "x"},
-        {"a": {"b": 3, "c": None}, "a.b": None},
-    ]
-    batch = _from_table(pa.Table.from_pylist(rows))
-    assert batch.columns["a.b#s"].to_pylist() == ["x", None]
-    assert batch.columns["a.b#i"].to_pylist() == [None, 3]
-    _same(batch, _from_dicts(rows))
-
-
-def test_parts_are_those_of_the_columns() -> None:
-    batch = _from_table(pa.table({"msg": ["a", None], "response": [None, "b"]}))
-    again = text_parts(batch.columns, batch.template)
-    assert (batch.parts.key == again.key).all() and len(again) == 2

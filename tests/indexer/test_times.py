@@ -1,15 +1,23 @@
+import re
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treering.indexer.canonical import record_time
 from treering.indexer.clocks import Clock
+from treering.indexer.table_times import row_times
 from treering.indexer.times import parse_iso, parse_time, year_before, zone
+from treering.storage.batch import TS_ORIGINS
 from treering.storage.errors import ConfigError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_OFFSETS = ("+99:99", "+24:00", "-25:00", "+05:75", "-0560", "+24", "-99")
+"""What stands where an offset should and is none: RFC 3339 ends at 23:59."""
+
 _T0 = 1_777_645_321_000_000_000  # 2026-05-01T14:22:01Z
 
 
@@ -31,6 +39,8 @@ def _ns(at: datetime) -> int:
         ("2026-05-01", 1_777_593_600_000_000_000),
         ("1969-12-31T23:59:59.5Z", -500_000_000),
         ("2016-12-31T23:59:60Z", 1_483_228_800_000_000_000),
+        ("2026-05-02T14:21:01+23:59", _T0),
+        ("2026-04-30T14:23:01-2359", _T0),
     ],
 )
 def test_iso_spellings_give_the_same_instants(text: str, expected: int) -> None:
@@ -38,7 +48,12 @@ def test_iso_spellings_give_the_same_instants(text: str, expected: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "not a time", "2026-13-01", "2026-02-30T00:00:00Z", "2026-05-01T25:00:00", "9999-01-01"]
+    "text",
+    [
+        *("", "not a time", "2026-13-01", "2026-02-30T00:00:00Z", "2026-05-01T25:00:00", "9999-01-01"),
+        *(f"2026-05-01T14:22:01{zone}" for zone in _NO_OFFSETS),
+        *(f"2026-05-01 14:22:01.5 {zone}" for zone in _NO_OFFSETS),
+    ],
 )
 def test_what_is_no_time_is_none(text: str) -> None:
     assert parse_iso(text) is None
@@ -103,5 +118,19 @@ def test_a_told_year_goes_on_over_new_year() -> None:
 def test_zones_are_names_or_offsets() -> None:
     assert zone("utc") is UTC
     assert zone("+08:00").utcoffset(None) == timedelta(hours=8)
-    with pytest.raises(ConfigError, match="Mars/Base"):
-        zone("Mars/Base")
+    for name in ("Mars/Base", *_NO_OFFSETS):
+        with pytest.raises(ConfigError, match=re.escape(name)):
+            zone(name)
+
+
+@pytest.mark.parametrize("offset", [*_NO_OFFSETS, "+23:59", "-03:30"])
+def test_records_tables_and_lines_of_text_agree_which_offsets_there_are(offset: str) -> None:
+    text = f"2026-05-01T14:22:01{offset}"
+    ns = parse_iso(text)
+    assert (ns is None) == (offset in _NO_OFFSETS)
+    expected = (ns, 0) if ns is not None else (7, TS_ORIGINS.index("ingest"))
+    assert record_time({"ts": text}, 7) == expected
+    times = row_times({"ts#s": pa.array([text])}, {}, 1, now_ns=7)
+    assert (int(times.ts_ns[0]), int(times.origin[0])) == expected
+    seconds = Clock(UTC, latest_s=0).seconds("iso", b"2026-05-01T14:22:01", offset.encode())
+    assert seconds == (None if ns is None else ns // 10**9)

@@ -137,10 +137,16 @@ def compare(value: Any, op: str, literal: Any) -> bool:
 
 
 def first_value(column: b.Column, event: Event) -> Any:
+    """The value that speaks first; a list of several types is put together again."""
     for name in column.physical:
         value = value_of(event, name)
+        path, code = split_physical(name)
+        if value is not None and code.startswith("["):
+            pieces = [value_of(event, n) for n in column.physical if n.startswith(f"{path}#[")]
+            held = [piece for piece in pieces if piece is not None]
+            return [next((v for v in items if v is not None), None) for items in zip(*held, strict=True)]
         if value is not None:
-            return {} if name.endswith("#o") else value
+            return {} if code == "o" else value
     return None
 
 

@@ -100,6 +100,10 @@ class PlainPart:
     def vectors(self) -> VectorTable:
         return self._table
 
+    @property
+    def n_vectors(self) -> int:
+        return len(self._table)
+
     def vec_of_row(self) -> Int32s:
         out = np.full(self.n_rows, -1, np.int32)
         out[self._texts.row[self._texts.primary]] = self._texts.vec[self._texts.primary]
@@ -278,7 +282,7 @@ def _stored(code: str, value: Any) -> Any:
         return None
     if code == "z":
         return str(value)
-    return [str(v) for v in value] if code == "[z]" else value
+    return [None if v is None else str(v) for v in value] if code == "[z]" else value
 
 
 def _is_number(type: pa.DataType) -> bool:

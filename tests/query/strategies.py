@@ -66,7 +66,10 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "context": st.lists(TEXTS, max_size=2),
 }
 ONE_OF = [name for name in VALUES if name.startswith("x#")]
-"""An event fills at most one type of a path."""
+"""An event fills one type of a path, but for a list of several types, and a list that stands beside a value."""
+
+LISTS = {"x": ("x#[i]", "x#[s]"), "y": ("y#[f]", "y#[z]")}
+"""Columns that hold the lists of a path, of one length where an event has several."""
 
 COLUMNS = [
     b.Column("x", tuple(ONE_OF), "mixed"),
@@ -128,7 +131,20 @@ def event_values(draw: st.DrawFn) -> dict[str, Any]:
     names = draw(st.lists(st.sampled_from([n for n in VALUES if n not in ONE_OF]), unique=True, max_size=7))
     if draw(st.booleans()):
         names.append(draw(st.sampled_from(ONE_OF)))
-    return {name: draw(VALUES[name]) for name in names}
+    values = {name: draw(VALUES[name]) for name in names}
+    for lists in LISTS.values():
+        if draw(st.integers(0, 5)) == 0 or all(name in values for name in lists):
+            values |= draw(mixed_lists(lists))
+    return values
+
+
+@st.composite
+def mixed_lists(draw: st.DrawFn, names: tuple[str, ...]) -> dict[str, Any]:
+    """A list of several types as a store keeps it: one for each, null at the places of the others."""
+    of = [*names, *draw(st.lists(st.sampled_from([*names, ""]), max_size=2))]
+    items = {"x#[i]": INTS, "x#[s]": TEXTS, "y#[f]": FLOATS, "y#[z]": DECIMALS, "": st.none()}
+    drawn = [(name, draw(items[name])) for name in draw(st.permutations(of))]
+    return {name: [value if mine == name else None for mine, value in drawn] for name in names}
 
 
 @st.composite

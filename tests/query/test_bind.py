@@ -28,6 +28,7 @@ from treering.query.bound import (
 )
 from treering.query.json_form import from_json, read_json
 from treering.query.names import Catalog
+from treering.query.newest import Newest
 from treering.query.parse import parse
 from treering.storage.errors import QueryError
 from treering.storage.part import FieldStats
@@ -77,7 +78,7 @@ def bound(
     *,
     embed: Any = embed,
     find_anchor: Any = no_anchor,
-    raw_files: bool = False,
+    counts_from: Newest | None = None,
     fields: Mapping[str, FieldStats] = FIELDS,
     t_max: int = NOW - HOUR // 2,
 ) -> BoundQuery:
@@ -88,7 +89,7 @@ def bound(
         params=params or {},
         embed=embed,
         find_anchor=find_anchor,
-        raw_files=raw_files,
+        counts_from=counts_from,
         text=query if isinstance(query, str) else None,
     )
 
@@ -172,9 +173,21 @@ def test_ranges_of_time() -> None:
 
 
 def test_on_raw_files_last_counts_back_from_the_newest_event_and_includes_it() -> None:
-    query = bound("last 1h", raw_files=True, t_max=NOW - 100 * HOUR)
+    newest = Newest(NOW - 100 * HOUR)
+    query = bound("last 1h", counts_from=newest, t_max=newest.ns)
     assert (query.start_ns, query.end_ns) == (NOW - 101 * HOUR + 1, NOW - 100 * HOUR + 1)
     assert query.hints == ()
+
+
+def test_on_raw_files_last_says_which_events_it_did_not_reckon_with() -> None:
+    newest = Newest(NOW - 100 * HOUR, n_ahead=2)
+    query = bound("last 1h", counts_from=newest, t_max=NOW + 9 * HOUR)
+    assert (query.start_ns, query.end_ns) == (NOW - 101 * HOUR + 1, NOW - 100 * HOUR + 1)
+    assert query.hints == (
+        "2 events are dated more than 1h after 2026-05-01T12:00:00Z: `last` counts back from 2026-04-27T08:00:00Z, "
+        "the newest of the others",
+    )
+    assert bound("since 2026-05-01", counts_from=newest).hints == ()
 
 
 def test_a_range_newer_than_every_event_gets_a_hint() -> None:
@@ -447,5 +460,5 @@ def test_deep_json_is_refused_before_it_overflows() -> None:
             from_json(read_json(text))
     with pytest.raises(QueryError, match="not JSON"):
         read_json('{"filter": ')
-    with pytest.raises(QueryError, match="not JSON"):
-        read_json("1" * 5000)
+    with pytest.raises(QueryError, match="more than 1000 digits"):
+        from_json(read_json('{"filter": {"n": ' + "1" * 5000 + "}}"))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treering as tr
-from tests.indexer.test_fill import INFO, Letters
+from tests.indexer.letters import INFO, Letters
 from tests.storage.words import files_with
 from treering.indexer.fill import fill
 from treering.query.receipts import Receipt, parse_size
@@ -54,6 +54,12 @@ def store(tmp_path: Path) -> Iterator[Store]:
     with tr.open(tmp_path / "ring") as one:
         assert one.ingest(path, embed=False).rejected == 1
         yield one
+
+
+@pytest.fixture(autouse=True)
+def letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts of queries are encoded as those of events are here: by a model that counts letters."""
+    monkeypatch.setattr("treering.indexer.light.load_query_encoder", lambda model: _Encoder())
 
 
 def numbers(store: Store, query: str = "") -> list[int]:
@@ -148,7 +154,6 @@ def test_what_is_no_mere_condition_is_refused(
 
 
 def test_a_condition_on_vectors_that_are_to_come_is_refused(store: Store) -> None:
-    store._encoder = _Encoder()
     for query in ('~ "hello" > 0.5', "attention_collapse > 0.5", "attention_collapse missing"):
         with pytest.raises(QueryError, match="run `treering embed` first"):
             store.delete(query)
@@ -156,7 +161,6 @@ def test_a_condition_on_vectors_that_are_to_come_is_refused(store: Store) -> Non
 
 
 def test_a_condition_on_meaning_takes_what_it_finds(store: Store) -> None:
-    store._encoder = _Encoder()
     store.flush()
     fill(store._ring, Letters())
     query = 'user = "bob" ~ "bob asked 1 times" > 0.9'
@@ -218,7 +222,6 @@ def test_what_was_deleted_is_not_taken_in_again_unless_told_to(store: Store, tmp
     ],
 )  # fmt: skip
 def test_rejects_go_as_rows_that_have_a_place_and_a_body_alone(store: Store, query: str, goes: bool) -> None:
-    store._encoder = _Encoder()
     store.flush()
     fill(store._ring, Letters())
     assert store.delete(query, dry_run=True).rejects == goes
@@ -378,7 +381,6 @@ def test_between_commit_and_rewrite_every_answer_is_that_of_after(
 
 def told(store: Store) -> list[Any]:
     """All that can be asked of a store, but for what is told of its files."""
-    store._encoder = _Encoder()
     stats = store.stats()
     facts = [
         stats[name]

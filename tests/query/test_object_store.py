@@ -140,9 +140,7 @@ def test_stats_tell_the_bytes_in_the_bucket(server: SmallS3) -> None:
         _fill(store)
         told = store.stats()
     assert told["path"] == "s3://bucket/store"
-    assert told["bytes"]["hot.arrow"] == sum(
-        len(v) for k, v in server.objects.items() if k.endswith("hot.arrow")
-    )
+    assert told["bytes"]["hot"] == sum(len(v) for k, v in server.objects.items() if k.endswith("hot.arrow"))
 
 
 def test_a_query_whose_version_expires_goes_on_with_the_newest_and_says_so(server: SmallS3) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from treering.query.opening import open_store
 from treering.query.overview import MAX_PARTITIONS
-from treering.query.store import Store, open_store
+from treering.query.store import Store
 
 
 @pytest.fixture

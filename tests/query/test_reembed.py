@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.indexer.test_fill import INFO, Letters
-from tests.indexer.test_reembed import RECORDS, Loader, Others, content
+from tests.indexer.letters import INFO, Letters
+from tests.indexer.moves import RECORDS, Loader, Others, content
 from treering.indexer.decode import Decoder
 from treering.indexer.fill import fill
 from treering.indexer.reembed import reembed

@@ -16,7 +16,8 @@ import treering as tr
 from tests.storage.faults import Fault, FaultyFiles
 from treering.indexer.decode import Decoder
 from treering.indexer.ingest import MAX_TOLD_REJECTS
-from treering.query.store import Step, Store
+from treering.query.progress import Step
+from treering.query.store import Store
 from treering.storage.errors import InputError, StoreError
 from treering.storage.ring import Ring
 

@@ -161,7 +161,8 @@ def test_no_answer_is_wrong_in_memory_on_disk_merged_or_without_lists(
 
 
 def without(segment: Segment, rows: list[int]) -> Survivors:
-    return Survivors(segment, Gone(np.array(rows, np.int32), np.empty(0, np.int32)), None)
+    gone = Gone(np.array(rows, np.int32), np.empty(0, np.int32))
+    return Survivors(segment, len(rows), lambda: gone, None)
 
 
 def check(

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from treering.query.store import Store, open_store
+from treering.query.opening import open_store
+from treering.query.store import Store
 
 KEPT = Path(__file__).parents[1] / "storage" / "data"
 NOW = "2026-04-01T00:00:00Z"

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import errno
 import random
+import shutil
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,6 +32,11 @@ CHANGES = (
     "rmtree",
 )
 """Calls that change the disk: a power loss can come between any two of them."""
+
+
+def error_of(call: str) -> int:
+    """The number of the error that a call is made to fail with: no room where it needs some, else a bad disk."""
+    return errno.ENOSPC if call in ("create", "write", "link", "mkdir") else errno.EIO
 
 
 class PowerLoss(Exception):
@@ -57,11 +65,44 @@ class Fault:
     is_interrupt: bool = False
 
 
+@dataclass(frozen=True)
+class Moment:
+    """A moment in the life of a disk, at which the power might go.
+
+    number: how many changes were made before. call: the next one. is_torn: the next one, a write, is half done.
+    """
+
+    number: int
+    call: str
+    is_torn: bool = False
+
+
+@dataclass(frozen=True)
+class Remains:
+    """What a disk holds after a power loss: directories, and files with their bytes, by their place below its root."""
+
+    directories: frozenset[str]
+    files: frozenset[tuple[str, bytes]]
+
+    def lay_out(self, target: Path) -> Path:
+        """Write all of it below a directory, which is made; gives it."""
+        for place in sorted(self.directories):
+            (target / place).mkdir(exist_ok=True)
+        for place, data in self.files:
+            (target / place).write_bytes(data)
+        return target
+
+
 class FaultyFiles:
-    """Files with a fault in them."""
+    """Files with a fault in them.
+
+    watch: called before each change and once more in the middle of each write (see `watched`).
+    """
 
     def __init__(self, root: Path, fault: Fault | None = None) -> None:
         self.fault = fault
+        self.watch: Callable[[Moment], None] | None = None
+        self.n_changes = 0
         self.n_calls = 0
         self.is_off = False
         self.calls: list[str] = []
@@ -137,31 +178,41 @@ class FaultyFiles:
         return OS_FILES.lock(path, exclusive=exclusive)
 
     def after_power_loss(self, target: Path, rng: random.Random | None) -> Path:
-        """Lay out what the disk holds when power comes back, below `target`.
+        """Lay out what the disk holds when power comes back, below `target`."""
+        return self.remains(rng).lay_out(target)
+
+    def remains(self, rng: random.Random | None) -> Remains:
+        """Give what a power loss now would leave.
 
         Without `rng` only what was synced; with it, each change since may have reached the disk or not, and
         new bytes of a file up to any place, or as zeros.
         """
-        directories = _pick_keys(self._directories, self._durable_directories, rng)
-        files = self._pick_files(rng)
-        for path in sorted(directories, key=lambda p: len(p.parts)):
-            place = target / path.relative_to(self._root)
-            if place == target or place.parent.exists():
-                place.mkdir(exist_ok=True)
-        for path, inode in files.items():
-            place = target / path.relative_to(self._root)
-            if place.parent.exists():
-                place.write_bytes(_contents(inode, rng))
-        return target
+        directories = {self._root}
+        for path in sorted(_pick_keys(self._directories, self._durable_directories, rng)):
+            if path.parent in directories:
+                directories.add(path)
+        files = {
+            self._place(path): _contents(inode, rng)
+            for path, inode in self._pick_files(rng).items()
+            if path.parent in directories
+        }
+        return Remains(frozenset(map(self._place, directories)), frozenset(files.items()))
+
+    def _place(self, path: Path) -> str:
+        return str(path.relative_to(self._root))
 
     def _pick_files(self, rng: random.Random | None) -> dict[Path, Inode]:
         picked = {}
-        for path in {*self._files, *self._durable_files}:
+        for path in sorted({*self._files, *self._durable_files}):
             sides = [self._durable_files.get(path), self._files.get(path)]
             inode = sides[rng.randrange(2)] if rng else sides[0]
             if inode is not None:
                 picked[path] = inode
         return picked
+
+    def is_durable(self, path: Path) -> bool:
+        """Whether a power loss now would leave a file under this name."""
+        return path in self._durable_files
 
     def check_power(self) -> None:
         if self.is_off:
@@ -174,6 +225,14 @@ class FaultyFiles:
             self.n_calls += 1
             if self.n_calls - 1 == self.fault.at:
                 self._fail(call)
+        if call in CHANGES:
+            self.n_changes += 1
+            self.show(call)
+
+    def show(self, call: str, *, is_torn: bool = False) -> None:
+        """Let whoever watches see the disk as it is before a change, or in the middle of it."""
+        if self.watch is not None:
+            self.watch(Moment(self.n_changes - 1, call, is_torn))
 
     def is_due(self, call: str, *, is_torn: bool) -> bool:
         """Whether the next call will fail, in that manner."""
@@ -192,6 +251,65 @@ class FaultyFiles:
         raise kind(self.fault.error, f"made to fail: {errno.errorcode[self.fault.error]}")
 
 
+@contextmanager
+def watched(files: FaultyFiles, look: Callable[[Moment], None]) -> Iterator[list[Moment]]:
+    """Let `look` see the disk at every moment from here on; gives the moments that were seen.
+
+    One life shows so what a power loss at any moment of it would leave (`FaultyFiles.after_power_loss`).
+    """
+    moments: list[Moment] = []
+    failures: list[BaseException] = []
+
+    def watch(moment: Moment) -> None:
+        moments.append(moment)
+        try:
+            look(moment)
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    files.watch = watch
+    try:
+        yield moments
+    finally:
+        files.watch = None
+    for error in failures:  # the store may have taken it for a failure of its disk
+        raise error
+
+
+@contextmanager
+def losing_power(
+    files: FaultyFiles,
+    place: Path,
+    check: Callable[[Path], None],
+    *,
+    expected: Callable[[], Hashable] = lambda: None,
+    every: int = 1,
+) -> Iterator[list[Moment]]:
+    """Check what a power loss at every moment from here on would leave; gives the moments.
+
+    check: gets what is left, laid out in a directory that is removed after it: what was synced, and at every other
+    moment that and any of what was not. The same is not checked twice, unless something else is `expected` of it.
+    every: how manieth of the changes are looked at, where a check takes long.
+    """
+    seen: set[Hashable] = set()
+
+    def look(moment: Moment) -> None:
+        if moment.number % every:
+            return
+        has_dice = moment.number // every % 2 == 1 and moment.is_torn == (moment.call == "write")
+        for rng in (None, random.Random(moment.number)) if has_dice else (None,):
+            remains = files.remains(rng)
+            if (remains, expected()) not in seen:
+                seen.add((remains, expected()))
+                left = remains.lay_out(place / f"left-{len(seen)}")
+                check(left)
+                shutil.rmtree(left)
+
+    with watched(files, look) as moments:
+        yield moments
+
+
 class FaultyHandle:
     """An open file of a `FaultyFiles`."""
 
@@ -208,9 +326,16 @@ class FaultyHandle:
             if self._files.is_due("write", is_torn=True):
                 self._write(data[: len(data) // 2])
             self._files._step("write")
+            self._show_torn(data)
         self._files.check_power()
         self._is_writing = True
         self._write(data)
+
+    def _show_torn(self, data: bytes) -> None:
+        n_bytes = len(self._inode.live)
+        self._inode.live += data[: len(data) // 2]
+        self._files.show("write", is_torn=True)
+        del self._inode.live[n_bytes:]
 
     def truncate(self, n_bytes: int) -> None:
         self._files._step("truncate")

@@ -94,7 +94,7 @@ def main(store: Path, backup: Path, seed: int, kill_at: int, model: Model, n_ste
     dice = random.Random(seed)
     files: Any = DeadlyFiles(kill_at, dice)
     tell({"begin": {"kind": "open"}})
-    ring = Ring.open(store, decoder=decode, files=files, flush_bytes=20_000)
+    ring = Ring.open(store, decoder=decode, files=files, flush_bytes=50_000)
     ring.set_model(MODEL)
     tell({"done": "open"})
     for _ in range(n_steps):

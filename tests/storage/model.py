@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from tests.storage.records import decode, fill, position, raw_batch, reject, vectors_of
+from tests.storage.records import decode, fill, payload, position, raw_batch, reject, vectors_of
 from treering.storage.batch import RawBatch
 from treering.storage.cut import cut_chosen
 from treering.storage.eraser import Act
@@ -131,8 +131,16 @@ def events_in(snapshot: Snapshot) -> Iterator[tuple[int, tuple[int, int]]]:
         for seq, ts, n, record in zip(part.seq.tolist(), part.ts.tolist(), numbers, records, strict=True):
             assert seq not in found
             found.add(seq)
-            assert record == orjson.dumps({"n": n, "body": f"text {n % 7}"})
+            assert record == record_of(n)
             yield seq, (n, ts)
+
+
+def record_of(n: int) -> bytes:
+    """Give the record of a number: some with files in them, one of which is in many; some writers escape slashes."""
+    shared, own = payload(0, 900), payload(n, 900)
+    files = {3: [shared], 6: [own, shared, own]}.get(n % 8, [])
+    record = orjson.dumps({"n": n, "body": f"text {n % 7}", "files": files})
+    return record.replace(b"/", b"\\/") if n % 5 == 0 else record
 
 
 def check_vectors(part: Part) -> None:
@@ -196,6 +204,6 @@ def do(ring: Ring, step: Step, backup: Path) -> None:
 
 def raw_at(step: Step) -> RawBatch:
     """Give the records of a step at its times."""
-    raw = raw_batch(step["numbers"])
+    raw = raw_batch(step["numbers"], line=record_of)
     raw.ts_ns = np.array(step["times"], np.int64)
     return raw

@@ -6,9 +6,12 @@ it is killed.
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import random
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -25,10 +28,27 @@ MODEL = ModelInfo("m", 8, 1, 2, 16, "basis", "calibration", tuple(0.5 for _ in r
 SECOND_NS = 10**9
 
 
-def raw_batch(numbers: Iterable[int], *, step_ns: int = SECOND_NS, name: str = "a.jsonl") -> RawBatch:
-    """Records {"n": number, "body": ...}, one a step of time."""
+def line_of(n: int) -> bytes:
+    """Give the record of a number."""
+    return orjson.dumps({"n": n, "body": f"text {n % 7}"})
+
+
+@cache
+def payload(seed: int, n_bytes: int) -> str:
+    """Give base64 of bytes that nothing makes smaller."""
+    return base64.b64encode(random.Random(seed).randbytes(n_bytes)).decode()
+
+
+def raw_batch(
+    numbers: Iterable[int],
+    *,
+    step_ns: int = SECOND_NS,
+    name: str = "a.jsonl",
+    line: Callable[[int], bytes] = line_of,
+) -> RawBatch:
+    """Records {"n": number, "body": ...}, one a step of time. line: gives another record of a number."""
     ids = list(numbers)
-    lines = [orjson.dumps({"n": n, "body": f"text {n % 7}"}) for n in ids]
+    lines = [line(n) for n in ids]
     sizes = np.array([len(line) for line in lines], np.int64)
     ends = np.cumsum(sizes)
     return RawBatch(
@@ -92,9 +112,7 @@ def numbers_in(snapshot: Snapshot) -> list[int]:
     pairs = []
     for part in snapshot.parts:
         pairs += list(zip(part.seq.tolist(), part.column("n#i").to_pylist(), strict=True))
-        assert part.column("record").to_pylist() == [
-            orjson.dumps({"n": n, "body": f"text {n % 7}"}) for n in part.column("n#i").to_pylist()
-        ]
+        assert part.column("record").to_pylist() == [line_of(n) for n in part.column("n#i").to_pylist()]
     assert [seq for seq, _ in sorted(pairs)] == list(range(len(pairs)))
     return [n for _, n in sorted(pairs)]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +52,25 @@ PART = rich_part()
 """What every segment here is written from."""
 
 
+@cache
+def rich_files() -> tuple[SegmentMeta, dict[str, bytes]]:
+    """The segment as it is written: what the manifest says of it, and its files."""
+    with tempfile.TemporaryDirectory() as place:
+        directory = Path(place) / "s"
+        meta = write(OS_FILES, directory, PART, level=44, cell=0)
+        score = pa.array(np.random.default_rng(1).random(PART.n_rows))
+        late = write_late(OS_FILES, directory, 0, vectors=None, signals={"score": score})
+        files = {file.name: file.read_bytes() for file in directory.iterdir()}
+    return meta.with_late(late, pending=0, signals_pending=PART.signals_pending), files
+
+
 def rich_segment(directory: Path) -> SegmentMeta:
-    meta = write(OS_FILES, directory, PART, level=44, cell=0)
-    score = pa.array(np.random.default_rng(1).random(PART.n_rows))
-    late = write_late(OS_FILES, directory, 0, vectors=None, signals={"score": score})
-    return meta.with_late(late, pending=0, signals_pending=PART.signals_pending)
+    """Lay the segment out in a new directory."""
+    meta, files = rich_files()
+    directory.mkdir()
+    for name, data in files.items():
+        (directory / name).write_bytes(data)
+    return meta
 
 
 def opened(directory: Path, meta: SegmentMeta) -> Segment:

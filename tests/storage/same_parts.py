@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from tests.storage.random_batches import (
-    KEYS,
-    values,
-)
+from tests.effort import examples
+from tests.storage.random_batches import KEYS, values
 from treering.storage.batch import KEY, ColumnBatch, TextParts
 from treering.storage.files import OS_FILES
 from treering.storage.memory import MemoryPart
@@ -21,7 +18,7 @@ from treering.storage.meta import SegmentMeta
 from treering.storage.part import Part
 from treering.storage.segment import Segment, write
 
-relaxed = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+relaxed = examples(25)
 SCALE = np.random.default_rng(4).uniform(0.01, 0.02, 136).tolist()
 KNOWN = st.sets(KEYS)
 

@@ -4,46 +4,20 @@ from __future__ import annotations
 
 import errno
 import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
+from tests.storage.flushed import decode_without_texts, flush_each, metas
 from tests.storage.records import MODEL, decode, raw_batch, stored_numbers
-from tests.storage.test_compactor import SlowFiles, decode_without_texts, flush_each, metas
+from tests.storage.slow_files import SlowFiles, closing
+from tests.storage.whole_store import flip
 from treering.storage.errors import DamageError, StoreError
 from treering.storage.files import Handle, OsFiles
 from treering.storage.fold import FAN_IN
 from treering.storage.ring import Ring
 
 NAME = "treering-compaction"
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ring"
-
-
-@pytest.fixture
-def slow() -> Iterator[SlowFiles]:
-    files = SlowFiles()
-    yield files
-    files.may_go_on.set()
-
-
-class TellingLock:
-    """A lock that tells when somebody begins to wait for it."""
-
-    def __init__(self, lock: AbstractContextManager[object]) -> None:
-        self.lock, self.is_awaited = lock, threading.Event()
-
-    def __enter__(self) -> None:
-        self.is_awaited.set()
-        self.lock.__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        self.lock.__exit__(None, None, None)
 
 
 def threads() -> list[threading.Thread]:
@@ -54,6 +28,18 @@ def open_ring(path: Path, **options: object) -> Ring:
     ring = Ring.open(path, decoder=decode, compacts=True, **options)  # type: ignore[arg-type]
     ring.set_model(MODEL)
     return ring
+
+
+def begin_to_compact(ring: Ring, slow: SlowFiles) -> None:
+    """Make as many segments as a fold takes; gives control back when the thread makes its first file."""
+    flush_each(ring, 3, 3, 3)
+    ring.append(raw_batch(range(9, 12)))
+    with ring._mutex:
+        # The thread cannot plan before this is over.
+        ring.flush()
+        slow.is_slow = True
+    assert slow.began.wait(60)
+    slow.is_slow = False
 
 
 class Failing(OsFiles):
@@ -115,14 +101,7 @@ def test_settling_writes_what_only_the_log_holds(path: Path) -> None:
 
 def test_appends_and_looks_go_on_while_it_works(path: Path, slow: SlowFiles) -> None:
     with open_ring(path, files=slow) as ring:
-        flush_each(ring, 3, 3, 3)
-        ring.append(raw_batch(range(9, 12)))
-        with ring._mutex:
-            # The thread cannot plan before this is over.
-            ring.flush()
-            slow.is_slow = True
-        assert slow.began.wait(60)
-        slow.is_slow = False
+        begin_to_compact(ring, slow)
         ring.append(raw_batch(range(12, 15)))
         assert stored_numbers(ring) == list(range(15))
         ring.flush()
@@ -134,22 +113,12 @@ def test_appends_and_looks_go_on_while_it_works(path: Path, slow: SlowFiles) -> 
 
 def test_closing_gives_up_the_fold_that_runs(path: Path, slow: SlowFiles) -> None:
     ring = open_ring(path, files=slow)
-    flush_each(ring, 3, 3, 3)
-    ring.append(raw_batch(range(9, 12)))
-    with ring._mutex:
-        ring.flush()
-        slow.is_slow = True
-    assert slow.began.wait(60)
+    begin_to_compact(ring, slow)
     names = [meta.id for meta in metas(ring)]
-    assert ring._writer is not None
-    lock = TellingLock(ring._writer.changing)
-    ring._writer.changing = lock  # type: ignore[assignment]
-    closing = threading.Thread(target=ring.close)
-    closing.start()
-    assert lock.is_awaited.wait(60)
+    closer = closing(ring)
     slow.may_go_on.set()
-    closing.join(60)
-    assert not closing.is_alive() and not threads()
+    closer.join(60)
+    assert not closer.is_alive() and not threads()
     assert ring.compaction_error is None
     assert sorted(p.name for p in (path / "seg").iterdir()) == sorted(names)
     with open_ring(path) as ring:
@@ -191,10 +160,7 @@ def test_a_damaged_segment_is_named_and_stops_no_other(path: Path) -> None:
     with Ring.open(path, decoder=decode) as ring:
         flush_each(ring, *[3] * (2 * FAN_IN))
         damaged = metas(ring)[1]
-    file = path / "seg" / damaged.id / "hot.arrow"
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
-    file.write_bytes(data)
+    flip(path / "seg" / damaged.id / "hot.arrow")
     with open_ring(path) as ring:
         ring.settle()
         for n_rows in (3, 4):
@@ -209,3 +175,25 @@ def test_a_damaged_segment_is_named_and_stops_no_other(path: Path) -> None:
                 again()
         assert isinstance(ring.compaction_error, DamageError)
         assert damaged in metas(ring)
+
+
+def test_a_thread_that_cannot_begin_fails_no_append_and_is_tried_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once an interpreter shuts down, no thread begins any more; what is appended then is kept all the same."""
+
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with open_ring(path) as ring:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            flush_each(ring, *[1] * FAN_IN)
+            ring.settle()
+        assert str(ring.compaction_error) == "can't start new thread"
+        assert len(metas(ring)) == FAN_IN
+        flush_each(ring, 1)
+        ring.settle()
+        assert ring.compaction_error is None
+        assert len(metas(ring)) < FAN_IN
+        assert stored_numbers(ring) == list(range(FAN_IN + 1))

@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from treering.storage import blooms
 from treering.storage.arrow_file import ArrowFile, map_file, read_lists, write_lists
 from treering.storage.batch import KEY, ColumnBatch, TextParts
@@ -67,7 +68,6 @@ def test_a_filter_of_as_many_blocks_equals_that_of_a_parquet_file(
     assert make_filter(pa.array(values)).tobytes() == stored[-n_bytes:]
 
 
-@settings(deadline=None)
 @given(st.lists(st.none() | TEXTS, max_size=60), st.booleans())
 def test_no_value_is_ever_denied(values: list[str | None], is_wide: bool) -> None:
     texts = pa.array(values, pa.large_string() if is_wide else pa.string())
@@ -162,7 +162,7 @@ def written(part: MemoryPart, directory: Path) -> Segment:
     return Segment.open(OS_FILES, directory, write(OS_FILES, directory, part, level=44, cell=0))
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(st.lists(st.lists(st.none() | TEXTS, max_size=20), min_size=1, max_size=3), st.data())
 def test_no_segment_denies_a_value_it_holds_also_when_merged_or_cut(
     groups: list[list[str | None]], data: st.DataObject

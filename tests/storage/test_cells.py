@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from treering.storage.cells import (
@@ -11,7 +11,6 @@ from treering.storage.cells import (
     SPARSE_LEVEL,
     SPARSE_ROWS,
     covering_cell,
-    encode,
     middle_ns,
     split_cells,
     time_node,
@@ -20,7 +19,6 @@ from treering.storage.cells import (
 DAY_NS = 86_400 * 10**9
 NOW_NS = 1_777_000_000 * 10**9
 INSTANTS = st.integers(-(2**63), 2**63 - 1)
-relaxed = settings(deadline=None)
 
 
 def holds(level: int, cell: int, ts_ns: int) -> bool:
@@ -29,13 +27,11 @@ def holds(level: int, cell: int, ts_ns: int) -> bool:
     return cell << (20 + level) <= ts_ns < (cell + 1) << (20 + level)
 
 
-@relaxed
 @given(INSTANTS, st.integers(0, ROOT_LEVEL))
 def test_an_instant_lies_in_its_cell(ts_ns: int, level: int) -> None:
     assert holds(level, time_node(ts_ns, level), ts_ns)
 
 
-@relaxed
 @given(INSTANTS, INSTANTS)
 def test_the_covering_cell_is_the_smallest_that_holds_both(first: int, last: int) -> None:
     level, cell = covering_cell(first, last)
@@ -47,7 +43,6 @@ def test_the_covering_cell_is_the_smallest_that_holds_both(first: int, last: int
         assert low < middle_ns(level, cell) <= high
 
 
-@relaxed
 @given(st.lists(st.one_of(INSTANTS, st.integers(NOW_NS, NOW_NS + DAY_NS)), max_size=30))
 def test_split_keeps_each_row_once_inside_its_cell(times: list[int]) -> None:
     ts = np.array(times, np.int64)
@@ -83,27 +78,6 @@ def test_a_sparse_file_of_seven_months_is_a_few_cells() -> None:
 
 def test_no_rows_have_no_cells() -> None:
     assert split_cells(np.empty(0, np.int64)) == []
-
-
-@relaxed
-@given(st.integers(0, 2**19 - 2), st.booleans())
-def test_gray_neighbours_differ_by_one_row_of_the_projection(tick: int, gray: bool) -> None:
-    ts = np.array([tick, tick + 1]) * 10**9 + NOW_NS
-    first, second = encode(ts, NOW_NS, 10**9, 20, gray=gray, n_dims=16)
-    changed = (tick ^ (tick + 1)) if not gray else (tick ^ tick >> 1) ^ ((tick + 1) ^ (tick + 1) >> 1)
-    one_bit = [encode(np.array([1 << bit]), 0, 1, 20, n_dims=16)[0] for bit in range(20)]
-    was = tick ^ tick >> 1 if gray else tick
-    expected = sum((-1 if was >> bit & 1 else 1) * one_bit[bit] for bit in range(20) if changed >> bit & 1)
-    np.testing.assert_allclose(second - first, expected, atol=1e-5)
-    if gray:
-        assert changed.bit_count() == 1
-
-
-def test_encoding_is_fixed_by_its_seed() -> None:
-    ts = np.array([NOW_NS, NOW_NS + 5])
-    np.testing.assert_array_equal(encode(ts, 0, 2**20, 20), encode(ts, 0, 2**20, 20))
-    assert encode(ts, 0, 2**20, 20).shape == (2, 64)
-    assert not np.allclose(encode(ts, 0, 2**20, 20), encode(ts, 0, 2**20, 20, seed=1))
 
 
 @pytest.mark.parametrize("level", [0, 22, 43])

@@ -1,25 +1,22 @@
-"""A look at a store names the very file that is not as it was written, and nothing else; a repair mends it."""
+"""A look at a store names the very file that is not as it was written, and nothing else."""
 
 from __future__ import annotations
 
 import random
 import shutil
-import tarfile
 import tempfile
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
+from tests.effort import examples, scaled
 from tests.storage.buckets import ROOT, object_files
-from tests.storage.faults import CHANGES, Fault, FaultyFiles, PowerLoss
+from tests.storage.checking import besides_erasures, look, wrong
 from tests.storage.model import Model, do, draw
 from tests.storage.random_batches import batches
 from tests.storage.random_batches import vectors_of as random_vectors
@@ -30,9 +27,7 @@ from tests.storage.whole_store import (
     DERIVED,
     FILES,
     GONE,
-    LIES,
     LIVE,
-    build_store,
     decode,
     delete,
     embed,
@@ -41,63 +36,20 @@ from tests.storage.whole_store import (
     is_of,
     open_store,
     records,
-    rows_in,
     stored_rows,
-    told_otherwise,
 )
-from treering.storage import derived, vectors
 from treering.storage.audit import check_chain
-from treering.storage.catalog import Change, Committer, load
 from treering.storage.check import check_store
-from treering.storage.document import pack, unpack
 from treering.storage.errors import ConfigError, DamageError, StoreError
-from treering.storage.files import OS_FILES, crc32c
-from treering.storage.findings import CheckReport, Finding, Severity
+from treering.storage.findings import Severity
 from treering.storage.layout import Layout
-from treering.storage.meta import StoredFile
-from treering.storage.post_file import write_post
-from treering.storage.repair import repair
 from treering.storage.ring import Ring
-from treering.storage.tree_file import write_tree
-from treering.storage.view import newest_version
-from treering.storage.writer import Writer
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("base") / "ring"
-    build_store(path)
-    return path
-
-
-@pytest.fixture
-def store(base: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(base, tmp_path / "ring"))
-
-
-def look(path: Path, *, deep: bool = False) -> CheckReport:
-    return check_store(OS_FILES, Layout(path), deep=deep)
-
-
-def wrong(report: CheckReport) -> list[Finding]:
-    return [*report.of(Severity.DAMAGED), *report.of(Severity.DERIVED)]
-
-
-def mended(path: Path, *, deep: bool = False, files: Any = OS_FILES) -> CheckReport:
-    """Repair a store that nobody has open."""
-    layout = Layout(path)
-    before = check_store(files, layout, deep=deep)
-    writer = Writer.open(files, layout, decode)
-    try:
-        return repair(writer, before)
-    finally:
-        writer.close()
 
 
 @pytest.mark.parametrize("deep", [False, True])
 def test_a_whole_store_is_found_whole(base: Path, deep: bool) -> None:
     report = look(base, deep=deep)
-    assert report.is_clean and report.findings == ()
+    assert report.is_clean and besides_erasures(report) == []
     assert (report.events, report.segments) == (len(LIVE), 4)
     with open_store(base, "r") as ring:
         records_, head = ring.audit()
@@ -118,7 +70,7 @@ def test_the_very_file_is_named(store: Path, kind: str, damage: str) -> None:
     if kind == "log" and damage in ("cut", "cut a little", "flipped at the end"):
         # What cannot be told from an append that was never acknowledged.
         assert not found
-        assert [(one.severity, one.file) for one in look(store).findings] == [("note", name)]
+        assert [(one.severity, one.file) for one in besides_erasures(look(store))] == [("note", name)]
         return
     if kind == "root" and damage == "missing":
         name = "_manifest"
@@ -228,178 +180,6 @@ def test_where_there_is_no_store_it_says_so(tmp_path: Path) -> None:
     assert not (tmp_path / "nothing").exists()
 
 
-def test_an_altered_audit_record_is_named(store: Path) -> None:
-    path = file_of(store, "list of audit records")
-    body = unpack("audit", path.read_bytes(), "")
-    body["entries"]["000000000001"]["details"]["query"] = "nothing"
-    rewritten(store, "audit", path, body)
-    (found,) = wrong(look(store))
-    assert (
-        found.file.startswith("meta/audit-") and "record 1: its hash is not that of the chain" in found.what
-    )
-
-
-def rewritten(store: Path, kind: str, path: Path, body: dict[str, Any]) -> None:
-    """Put another list in the place of one, with all checksums right."""
-    layout, data = Layout(store), pack(kind, body)
-    version = newest_version(OS_FILES, layout)
-    catalog = load(OS_FILES, layout, version)
-    (old,) = (one for one in getattr(catalog.root, kind) if one.file.name == path.name)
-    path.write_bytes(data)
-    new = replace(old, file=StoredFile(path.name, len(data), crc32c(data)))
-    lists = tuple(new if one == old else one for one in getattr(catalog.root, kind))
-    changed: dict[str, Any] = {kind: lists}
-    root = replace(catalog.root, **changed)
-    (store / f"_manifest/{version:020d}.json").write_bytes(pack("manifest", root.to_json()))
-
-
-# -- contents that are wrong although every checksum is right -----------------------------------------------------
-
-
-@pytest.mark.parametrize("what", LIES)
-def test_a_manifest_that_disagrees_with_the_rows_is_found(store: Path, what: str) -> None:
-    told_otherwise(store, LIES[what])
-    found = wrong(look(store, deep=True))
-    assert any(what in one.what for one in found if one.severity is Severity.DAMAGED)
-
-
-def derived_wrong(store: Path, monkeypatch: pytest.MonkeyPatch, kind: str, wrongs: Any) -> None:
-    """Write a derived file anew with something wrong in it, and checksums that are right."""
-    with monkeypatch.context() as patch:
-        patch.setattr(derived, f"write_{'tree' if kind == 'patt' else 'post'}", wrongs)
-        file_of(store, kind).unlink()
-        mended(store)
-
-
-def test_a_derived_file_that_disagrees_with_the_rows_is_found_and_mended(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def wrong_tree(files: Any, path: Path, tree: Any, n_slices: int, **more: Any) -> Any:
-        return write_tree(files, path, replace(tree, maximum=tree.maximum + 1), n_slices, **more)
-
-    def wrong_post(files: Any, path: Path, part: Any, *, filters: Any, **more: Any) -> Any:
-        words = {name: pa.array(np.asarray(array) | 1) for name, array in filters[0].items()}
-        return write_post(files, path, part, filters=(words, filters[1]), **more)
-
-    for kind, made, what in (("patt", wrong_tree, "its maximum"), ("post", wrong_post, "the filter of")):
-        derived_wrong(store, monkeypatch, kind, made)
-        assert look(store).is_clean
-        found = wrong(look(store, deep=True))
-        assert {one.severity for one in found} == {Severity.DERIVED}
-        assert any(what in one.what for one in found if f"/{kind}-" in one.file)
-    assert mended(store, deep=True).is_clean
-    assert set(stored_rows(store)) == LIVE
-
-
-def test_bounds_of_vectors_are_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_store(tmp_path / "ring") as ring:
-        ring.append(records(range(50)))
-        ring.flush()
-        monkeypatch.setattr(vectors, "plane_error", lambda rest, step: np.zeros(len(step), np.float32))
-        embed(ring)
-        ring.fold()
-    found = wrong(look(tmp_path / "ring", deep=True))
-    assert [one.what for one in found] == ["codes, scale and err of a vector do not bound it"]
-    assert found[0].file.endswith("vec.arrow")
-
-
-def test_events_that_stand_in_two_segments_are_found(store: Path) -> None:
-    layout = Layout(store)
-    catalog = load(OS_FILES, layout, newest_version(OS_FILES, layout))
-    (meta,) = (one for one in catalog.segments.entries.values() if one.id.startswith("22-0-"))
-    twin = replace(meta, id="22-0-ffff")
-    shutil.copytree(layout.segment(meta.id), layout.segment(twin.id))
-    (layout.segment(twin.id) / "segment.json").unlink()
-    Committer(OS_FILES, layout, catalog, epoch=1).commit(Change(put_segments=[twin]))
-    found = look(store, deep=True).of(Severity.DAMAGED)
-    assert [one.what for one in found] == [
-        f"events with sequence numbers in [2000, 2400) stand in segment {meta.id} as well"
-    ]
-
-
-# -- repair -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("kind", DERIVED)
-def test_a_repair_makes_derived_files_anew(store: Path, kind: str, damage: str) -> None:
-    DAMAGES[damage](file_of(store, kind))
-    report = mended(store)
-    assert not wrong(look(store, deep=True)) and not wrong(report)
-    assert any(line.startswith("seg/21-0-") for line in report.repairs)
-    assert set(stored_rows(store)) == LIVE
-    with open_store(store, "r") as ring:
-        records_, head = ring.audit()
-        check_chain(records_, head)
-    assert records_[-1].action == "repair" and records_[-1].details["done"] == list(report.repairs)
-
-
-def test_a_repair_removes_leftovers_and_finishes_erasures(store: Path) -> None:
-    segment = file_of(store, "patt").parent
-    for path in (segment / "patt-0007.arrow", store / "meta/ledger-00000001.json"):
-        path.write_bytes(b"x")
-    report = mended(store)
-    assert report.findings == ()
-    assert sum("without its deleted events" in line for line in report.repairs) == 2
-    assert any(line.startswith("2 leftovers were removed") for line in report.repairs)
-    assert not list(store.glob("seg/*/del-*"))
-    assert set(stored_rows(store)) == LIVE
-
-
-def test_a_second_repair_has_nothing_to_do(store: Path) -> None:
-    version = mended(store).version
-    again = mended(store)
-    assert again.repairs == () and again.version == version
-
-
-def test_a_repair_leaves_what_is_out_of_reach(store: Path) -> None:
-    flip(file_of(store, "hot"))
-    flip(file_of(store, "patt"))
-    report = mended(store, deep=True)
-    assert {Path(one.file).name for one in wrong(report)} == {"hot.arrow", "patt.arrow"}
-
-
-def test_a_store_that_is_open_is_repaired_while_others_append(store: Path) -> None:
-    flip(file_of(store, "post"))
-    with open_store(store) as ring:
-        ring.append(records(range(2560, 2570)))
-        report = ring.repair(deep=True)
-        assert report.is_clean and len(report.repairs) >= 2
-        ring.append(records(range(2570, 2580)))
-        embed(ring)
-        assert set(rows_in(ring)) == LIVE | set(range(2560, 2580))
-        assert ring.check(deep=True).is_clean
-
-
-def test_after_a_power_loss_in_a_repair_it_can_be_done_again(base: Path, tmp_path: Path) -> None:
-    def damaged(place: Path) -> Path:
-        ring = Path(shutil.copytree(base, place / "ring"))
-        for kind in DERIVED:
-            flip(file_of(ring, kind))
-        return ring
-
-    whole = FaultyFiles(tmp_path, None)
-    damaged(tmp_path / "count")
-    whole = FaultyFiles(tmp_path / "count")
-    mended(tmp_path / "count/ring", files=whole)
-    n_changes = sum(call in CHANGES for call in whole.calls)
-    for at in range(0, n_changes, 7):
-        place = tmp_path / f"live-{at}"
-        damaged(place)
-        files = FaultyFiles(place, Fault(at, among=CHANGES))
-        with pytest.raises(PowerLoss):
-            mended(place / "ring", files=files)
-        left = tmp_path / f"left-{at}"
-        left.mkdir()
-        files.after_power_loss(left, None)
-        assert mended(left / "ring").is_clean
-        assert not wrong(look(left / "ring", deep=True))
-        assert set(stored_rows(left / "ring")) == LIVE
-
-
-# -- anything at all ----------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def places(base: Path) -> list[Path]:
     return [
@@ -407,7 +187,7 @@ def places(base: Path) -> list[Path]:
     ]
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))
+@examples(30)
 @given(st.data())
 def test_any_flipped_bit_is_found_in_its_file(base: Path, places: list[Path], data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(places))
@@ -429,10 +209,7 @@ def test_numbers_of_the_store_are_those_of_the_model(base: Path) -> None:
     assert all(is_of(seq, row) for seq, row in rows.items())
 
 
-# -- any store ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(scaled(2)))
 def test_a_store_is_found_whole_at_every_step_of_its_life(tmp_path: Path, seed: int) -> None:
     dice, expected = random.Random(seed), Model()
     with Ring.open(tmp_path / "ring", decoder=decode_numbered, flush_bytes=20_000) as ring:
@@ -447,7 +224,7 @@ def test_a_store_is_found_whole_at_every_step_of_its_life(tmp_path: Path, seed: 
             assert report.events == len(expected.events)
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))
+@examples(30)
 @given(st.data())
 def test_columns_of_any_values_are_found_whole(data: st.DataObject) -> None:
     with (
@@ -468,16 +245,15 @@ def test_columns_of_any_values_are_found_whole(data: st.DataObject) -> None:
         assert not wrong(ring.check(deep=True))
 
 
-def test_a_store_of_format_1_is_found_whole_and_its_damage_named(tmp_path: Path) -> None:
-    with tarfile.open(Path(__file__).parent / "data" / "format-1.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    (path,) = (root.parent for root in tmp_path.rglob("_manifest"))
-    report = look(path, deep=True)
+def test_a_store_of_format_1_is_found_whole_and_its_damage_named(old_store: Path) -> None:
+    report = look(old_store, deep=True)
     assert report.findings == () and report.events > 0
     for kind, severity in (("hot", "damaged"), ("post", "damaged"), ("patt", "derived")):
-        flip(min(path.glob(f"seg/*/{kind}.arrow")))
-        assert [one.severity for one in wrong(look(path, deep=True)) if f"/{kind}." in one.file] == [severity]
-        flip(min(path.glob(f"seg/*/{kind}.arrow")))
+        harmed = min(old_store.glob(f"seg/*/{kind}.arrow"))
+        flip(harmed)
+        found = wrong(look(old_store, deep=True))
+        assert [one.severity for one in found if f"/{kind}." in one.file] == [severity]
+        flip(harmed)
 
 
 def test_a_store_in_a_bucket_is_looked_at_where_it_lies() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.storage.random_batches import FLOATS, INTEGERS, TEXTS, VALUES, values
@@ -35,15 +35,12 @@ from treering.storage.schema import PATH_TYPES
 from treering.storage.segment import Segment, write
 from treering.storage.spans import cut_spans, find_spans
 
-relaxed = settings(deadline=None)
-
 
 def placed_alone(name: str, array: pa.Array) -> pa.Array | None:
     """The hot column, or None where it is cold."""
     return place_columns({name: array}, len(array)).hot.get(name)
 
 
-@relaxed
 @given(st.lists(st.one_of(st.none(), FLOATS)), st.integers(0, 3))
 def test_statistics_of_floats_leave_out_nan(rows: list[float | None], skip: int) -> None:
     stats = field_stats(pa.array([None] * skip + rows, pa.float64()).slice(skip))
@@ -53,7 +50,6 @@ def test_statistics_of_floats_leave_out_nan(rows: list[float | None], skip: int)
     assert stats == expected
 
 
-@relaxed
 @given(st.lists(st.one_of(st.none(), INTEGERS), min_size=1))
 def test_statistics_of_integers_are_exact(rows: list[int | None]) -> None:
     stats = field_stats(pa.array(rows, pa.int64()))
@@ -62,7 +58,6 @@ def test_statistics_of_integers_are_exact(rows: list[int | None]) -> None:
     assert stats.minimum is None or isinstance(stats.minimum, int)
 
 
-@relaxed
 @given(st.lists(st.one_of(st.none(), st.booleans()), max_size=40), st.integers(0, 9), st.integers(0, 9))
 def test_bools_and_masks_of_slices_are_unpacked_right(rows: list[bool | None], front: int, back: int) -> None:
     array = pa.array([True, None, False] * 3 + rows + [True], pa.bool_()).slice(
@@ -74,7 +69,6 @@ def test_bools_and_masks_of_slices_are_unpacked_right(rows: list[bool | None], f
     ] == array.to_pylist()
 
 
-@relaxed
 @given(st.lists(st.one_of(st.none(), TEXTS)))
 def test_codes_name_the_texts(rows: list[str | None]) -> None:
     coded = shrink_codes(pa.array(rows, pa.string()).dictionary_encode())
@@ -186,7 +180,6 @@ def test_columns_with_64_bit_offsets_go_through_a_segment(
         assert segment.column(name, np.array([39, 1])).to_pylist() == [rows[39], rows[1]]
 
 
-@relaxed
 @given(st.data(), st.integers(0, 6))
 def test_residual_gives_every_type_back(data: st.DataObject, n_rows: int) -> None:
     columns = {}
@@ -200,7 +193,6 @@ def test_residual_gives_every_type_back(data: st.DataObject, n_rows: int) -> Non
         assert values(back) == values(array)
 
 
-@relaxed
 @given(st.lists(st.tuples(st.one_of(st.none(), TEXTS), TEXTS, TEXTS)), st.booleans(), st.integers(0, 3))
 def test_spans_give_texts_back_from_their_records(
     rows: list[tuple[str | None, str, str]], whole: bool, skip: int

@@ -3,147 +3,98 @@
 from __future__ import annotations
 
 import errno
-import random
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.storage.faults import CHANGES, Fault, FaultyFiles, PowerLoss
-from tests.storage.records import decode, fill, vectors_of
-from tests.storage.test_faults import BOUNDS, Life, check, leftovers_in, retry
+from tests.storage.faults import CHANGES, Fault, FaultyFiles, error_of, losing_power
+from tests.storage.one_life import APPENDS, BOUNDS, Life, begin, check, check_grown, leftovers_in, retry
 from treering.storage.errors import StoreError
-from treering.storage.ring import Ring
 
-LIFE = (
-    *("open", "model", "append 0", "flush", "append 1", "flush", "finish", "fold"),
-    *("append 2", "flush", "append 3", "compact", "close"),
-)
-"""Two finished segments become one by a fold, two that wait become one by a compaction."""
+BEFORE = {
+    "fold": ("open", "model", "append 0", "flush", "append 1", "flush", "finish"),
+    "compact": ("fold", "append 2", "flush", "append 3"),
+}
+"""Two finished segments become one by a fold, then two that wait become one by a compaction."""
 
-
-class LongLife(Life):
-    """A store that is compacted as well."""
-
-    def change(self, name: str) -> None:
-        assert self.ring is not None
-        if name == "finish":
-            for segment in self.ring.unfinished():
-                table = segment.vectors()
-                wanted = table.key[~table.have]
-                self.ring.add_late(segment.id, vectors=vectors_of(wanted), signals_done=True)
-        elif name == "fold":
-            self.ring.fold()
-        elif name == "compact":
-            self.ring.compact()
-        else:
-            super().change(name)
+LIFE = (*BEFORE["fold"], *BEFORE["compact"], "compact", "close")
 
 
-def begin(root: Path, fault: Fault | None = None) -> LongLife:
-    root.mkdir()
-    return LongLife(root / "ring", FaultyFiles(root, fault))
-
-
-def calls(root: Path, among: tuple[str, ...]) -> list[str]:
-    """The calls of a whole life; it ends as the docstring of LIFE says."""
-    life = begin(root)
-    for name in LIFE[:-1]:
-        life.step(name)
-    assert life.ring is not None
-    sizes = {meta.n_rows: meta.is_finished for meta in life.ring._view.catalog.segments.entries.values()}
-    assert sizes == {BOUNDS[2]: True, BOUNDS[4] - BOUNDS[2]: False}
-    life.step("close")
-    assert isinstance(life.files, FaultyFiles)
-    return [call for call in life.files.calls if not among or call in among]
-
-
-def compacting_steps(root: Path, steps: tuple[str, ...] = ("fold", "compact")) -> Iterator[int]:
-    """Places, among the changes of a life, of those that a fold or compaction makes."""
-    life = begin(root)
-    assert isinstance(life.files, FaultyFiles)
-    n_before = 0
-    for name in LIFE:
-        life.step(name)
-        n_after = sum(call in CHANGES for call in life.files.calls)
-        yield from range(n_before, n_after) if name in steps else ()
-        n_before = n_after
-
-
-def go_on(root: Path, acknowledged: int, attempted: int) -> None:
+def check_left(root: Path, acknowledged: int, attempted: int) -> None:
     """Open what is left, check it, and live on with it to the end."""
-    files = FaultyFiles(root)
-    with Ring.open(root / "ring", decoder=decode, files=files) as ring:
-        check(ring, acknowledged, attempted)
-        life = LongLife(root / "ring", files, ring, acknowledged, attempted)
-        for name in ("model", "append 0", "append 1", "append 2", "append 3", "flush", "finish", "compact"):
-            life.change(name)
-        fill(ring)
-        ring.compact()
-        check(ring, BOUNDS[-1], BOUNDS[-1])
-        assert len(ring._view.catalog.segments.entries) == 1
-        assert leftovers_in(root / "ring", ring) == set()
+    life = Life(root / "ring", FaultyFiles(root), None, acknowledged, attempted)
+    life.take("open")
+    check(life.ring, acknowledged, attempted)
+    life.take("model", *APPENDS, "flush", "finish", "compact", "fill", "compact")
+    check(life.ring, BOUNDS[-1], BOUNDS[-1])
+    assert len(segments(life)) == 1
+    assert leftovers_in(life.path, life.ring) == set()
+    life.take("close")
 
 
-@pytest.mark.parametrize("is_torn", [False, True])
-def test_a_power_loss_before_or_in_any_change_of_a_compaction_loses_nothing(
-    tmp_path: Path, is_torn: bool
-) -> None:
-    made = calls(tmp_path / "count", CHANGES)
-    steps = [at for at in compacting_steps(tmp_path / "steps") if not is_torn or made[at] == "write"]
-    assert len(steps) > (40 if not is_torn else 10)
-    for at in steps:
-        life = begin(tmp_path / f"live-{at}", Fault(at, is_torn=is_torn, among=CHANGES))
-        with suppress(PowerLoss):
-            for name in LIFE:
-                life.step(name)
-        assert isinstance(life.files, FaultyFiles)
-        assert life.files.is_off
-        root = tmp_path / f"left-{at}"
-        root.mkdir()
-        life.files.after_power_loss(root, random.Random(at) if is_torn or at % 2 else None)
-        go_on(root, life.acknowledged, life.attempted)
+def segments(life: Life) -> dict[int, bool]:
+    """Rows of each segment, and whether it waits for nothing."""
+    metas = life.ring._view.catalog.segments.entries.values()
+    return {meta.n_rows: meta.is_finished for meta in metas}
+
+
+def test_a_power_loss_before_or_in_any_change_of_a_compaction_loses_nothing(tmp_path: Path) -> None:
+    life = begin(tmp_path / "live")
+
+    def look(root: Path) -> None:
+        check_left(root, life.acknowledged, life.attempted)
+
+    for step, before in BEFORE.items():
+        life.take(*before)
+        with losing_power(life.files, tmp_path, look) as moments:
+            life.take(step)
+        assert len(moments) > 25
+    assert segments(life) == {BOUNDS[2]: True, BOUNDS[4] - BOUNDS[2]: False}
+    check_left(life.files.after_power_loss(tmp_path / "done", None), BOUNDS[-1], BOUNDS[-1])
+
+
+def changes(place: Path) -> list[tuple[int, str, str]]:
+    """The changes that a fold or compaction makes: place among the changes of a life, step, call."""
+    life, found = begin(place), []
+    for step in LIFE:
+        first = life.files.n_changes
+        calls = len(life.files.calls)
+        life.take(step)
+        if step in BEFORE:
+            made = [call for call in life.files.calls[calls:] if call in CHANGES]
+            found += [(first + at, step, call) for at, call in enumerate(made)]
+    return found
 
 
 def test_a_failed_call_of_a_compaction_changes_nothing_or_stops_the_store(tmp_path: Path) -> None:
-    made = calls(tmp_path / "count", CHANGES)
-    for at in compacting_steps(tmp_path / "steps"):
-        error = errno.ENOSPC if made[at] in ("create", "write", "link", "mkdir") else errno.EIO
-        life = begin(tmp_path / f"live-{at}", Fault(at, error, is_torn=True, among=CHANGES))
-        for name in LIFE:
-            retry(life, name)
-        with Ring.open(life.path, decoder=decode, files=FaultyFiles(life.path.parent)) as ring:
-            check(ring, BOUNDS[-1], BOUNDS[-1])
-            assert leftovers_in(life.path, ring) == set()
+    for at, _, call in changes(tmp_path / "count"):
+        life = begin(tmp_path / f"live-{at}", fault=Fault(at, error_of(call), is_torn=True, among=CHANGES))
+        for step in LIFE:
+            retry(life, step)
+        check_grown(life)
 
 
 def test_an_interrupted_compaction_leaves_a_store_that_is_right(tmp_path: Path) -> None:
-    for at in compacting_steps(tmp_path / "steps", ("fold",)):
-        life = begin(tmp_path / str(at), Fault(at, is_torn=True, is_interrupt=True, among=CHANGES))
-        for name in LIFE:
+    steps = (*BEFORE["fold"], "fold", "append 2", "append 3", "close")
+    for at, _, _ in [one for one in changes(tmp_path / "count") if one[1] == "fold"]:
+        fault = Fault(at, is_torn=True, is_interrupt=True, among=CHANGES)
+        life = begin(tmp_path / f"live-{at}", fault=fault)
+        for step in steps:
             try:
-                life.step(name)
+                life.take(step)
             except KeyboardInterrupt:
-                assert name == "fold"
-                assert life.ring is not None
+                assert step == "fold"
                 check(life.ring, life.acknowledged, life.attempted)
-                life.ring.close()
-                life.open()
-                life.step(name)
-        with Ring.open(life.path, decoder=decode) as ring:
-            check(ring, BOUNDS[-1], BOUNDS[-1])
-            assert leftovers_in(life.path, ring) == set()
+                life.open_again()
+                life.take(step)
+        assert life.files.n_calls > at
+        check_grown(life)
 
 
 def test_a_full_disk_leaves_the_segments_as_they_were_until_there_is_room(tmp_path: Path) -> None:
-    life = begin(tmp_path / "live")
-    for name in ("open", "model", "append 0", "flush", "append 1", "flush"):
-        life.step(name)
-    assert life.ring is not None
-    assert isinstance(life.files, FaultyFiles)
+    life = begin(tmp_path / "live", "open", "model", "append 0", "flush", "append 1", "flush")
     names = set(life.ring._view.catalog.segments.entries)
-    life.files.fault, life.files.n_calls = Fault(0, errno.ENOSPC, is_torn=True, among=("write",)), 0
+    life.fail(Fault(0, errno.ENOSPC, is_torn=True, among=("write",)))
     with pytest.raises(StoreError, match=r"fold failed.*nothing was changed"):
         life.ring.compact()
     assert set(life.ring._view.catalog.segments.entries) == names

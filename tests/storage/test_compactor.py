@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.storage.records import MODEL, decode, fill, raw_batch, stored_numbers, vectors_of
-from tests.storage.test_tree_sources import assert_alike
+from tests.storage.flushed import decode_without_texts, flush_each, metas
+from tests.storage.one_life import finish
+from tests.storage.records import MODEL, decode, fill, raw_batch, stored_numbers
+from tests.storage.same_trees import assert_alike
+from tests.storage.slow_files import SlowFiles
+from tests.storage.whole_store import flip
 from treering.storage import compactor as compactor_module
-from treering.storage.batch import KEY, ColumnBatch, RawBatch, TextParts
+from treering.storage.cut import cut_to_size
+from treering.storage.eraser import Act
 from treering.storage.errors import DamageError, StoreError
-from treering.storage.files import OsFiles
 from treering.storage.fold import FAN_IN
 from treering.storage.memory import merge
-from treering.storage.meta import SegmentMeta
 from treering.storage.part import NO_SHARD
 from treering.storage.ring import Ring
 from treering.storage.segment import Segment
@@ -27,40 +29,10 @@ from treering.storage.segment import Segment
 DAY_NS = 86_400 * 10**9
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ring"
-
-
 def open_ring(path: Path, **options: object) -> Ring:
     ring = Ring.open(path, decoder=decode, **options)  # type: ignore[arg-type]
     ring.set_model(MODEL)
     return ring
-
-
-def flush_each(ring: Ring, *sizes: int, step_ns: int = 10**9) -> None:
-    """Append as many records, and flush after each append."""
-    for size in sizes:
-        ring.append(raw_batch(range(ring.next_seq, ring.next_seq + size), step_ns=step_ns))
-        ring.flush()
-
-
-def metas(ring: Ring) -> list[SegmentMeta]:
-    return sorted(ring._view.catalog.segments.entries.values(), key=lambda meta: meta.t_min)
-
-
-def finish(ring: Ring) -> None:
-    for segment in ring.unfinished():
-        table = segment.vectors()
-        ring.add_late(segment.id, vectors=vectors_of(table.key[~table.have]), signals_done=True)
-
-
-def decode_without_texts(raw: RawBatch, first_seq: int) -> ColumnBatch:
-    """Records without texts, so that nothing of them waits; `score` has the type that their source is named by."""
-    batch = decode(raw, first_seq)
-    columns = {name: batch.columns[name] for name in ("ts", "seq", "record", "n#i")}
-    values = pa.array(["a"] * raw.n_rows) if raw.sources[0].name == "texts" else pa.array([1.0] * raw.n_rows)
-    return ColumnBatch(raw.n_rows, columns | {"score": values}, TextParts.empty(), np.zeros(raw.n_rows, KEY))
 
 
 def bytes_on_disk(path: Path) -> int:
@@ -195,10 +167,7 @@ def test_a_damaged_segment_is_set_aside_and_all_others_are_joined(path: Path) ->
         flush_each(ring, 5, 5, 5, 5, 5)
         finish(ring)
         damaged = metas(ring)[2]
-    file = path / "seg" / damaged.id / "hot.arrow"
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
-    file.write_bytes(data)
+    flip(path / "seg" / damaged.id / "hot.arrow")
     with open_ring(path) as ring:
         with pytest.raises(DamageError, match=damaged.id):
             ring.compact()
@@ -232,25 +201,20 @@ def test_segments_too_large_to_be_in_memory_together_stay_apart(
         assert stored_numbers(ring) == list(range(40 * 2 * FAN_IN))
 
 
-class SlowFiles(OsFiles):
-    """Files that wait, while they make a segment's directory, until somebody says go."""
-
-    def __init__(self) -> None:
-        self.began, self.may_go_on = threading.Event(), threading.Event()
-        self.is_slow = False
-
-    def mkdir(self, path: Path) -> None:
-        if self.is_slow:
-            self.began.set()
-            assert self.may_go_on.wait(60)
-        super().mkdir(path)
-
-
-@pytest.fixture
-def slow() -> Iterator[SlowFiles]:
-    files = SlowFiles()
-    yield files
-    files.may_go_on.set()
+def test_nothing_is_kept_of_segments_that_went_another_way(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer for years drops as many as its retention takes."""
+    monkeypatch.setattr(compactor_module, "MERGE_BYTES", 0)
+    with open_ring(path) as ring:
+        for _ in range(3):
+            flush_each(ring, *[40] * FAN_IN)
+            assert ring.compact().made == 0
+            ring.erase(lambda state: cut_to_size(state, 0), Act("expire", {}))
+        ring.compact()
+        assert ring._compaction is not None
+        kept = [value for value in vars(ring._compaction._compactor).values() if isinstance(value, dict)]
+        assert kept == [{}]
 
 
 def test_what_somebody_completes_is_not_joined_under_his_hands(path: Path) -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.storage.test_manifest import meta
+from tests.storage.metas import meta
 from treering.storage.deletion import Derived, Gone, read_deletion, write_deletion
 from treering.storage.errors import DamageError
 from treering.storage.files import OS_FILES
@@ -21,7 +21,6 @@ def gone(rows: set[int], vectors: set[int]) -> Gone:
     return Gone(np.array(sorted(rows), np.int32), np.array(sorted(vectors), np.int32), DERIVED)
 
 
-@settings(deadline=None)
 @given(rows=numbers, vectors=numbers)
 def test_a_deletion_is_read_as_it_was_written(
     tmp_path_factory: pytest.TempPathFactory, rows: set[int], vectors: set[int]
@@ -34,7 +33,6 @@ def test_a_deletion_is_read_as_it_was_written(
     assert found.derived == DERIVED
 
 
-@settings(deadline=None)
 @given(numbers, numbers, numbers, numbers)
 def test_what_is_gone_by_either_is_gone(a: set[int], b: set[int], c: set[int], d: set[int]) -> None:
     both = gone(a, b) | gone(c, d)

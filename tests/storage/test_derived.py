@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import tarfile
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -12,15 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.storage.random_batches import batches, lookup_of
-from tests.storage.rich_segment import (
-    LOOKS,
-    all_of,
-    assert_same,
-    failing_looks,
-    flip,
-    opened,
-    rich_segment,
-)
+from tests.storage.rich_segment import all_of, assert_same, failing_looks, flip, opened, rich_segment
 from tests.storage.same_parts import KNOWN, SCALE, assert_same_part, relaxed, rows_of, written
 from treering.storage import segment_writer
 from treering.storage.batch import ColumnBatch
@@ -32,15 +23,8 @@ from treering.storage.files import OS_FILES
 from treering.storage.layout import Layout
 from treering.storage.memory import build, merge
 from treering.storage.meta import SegmentMeta
+from treering.storage.newest import newest_version
 from treering.storage.segment import Segment
-from treering.storage.view import newest_version
-
-
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    directory = tmp_path_factory.mktemp("whole") / "s"
-    segment = opened(directory, rich_segment(directory))
-    return {name: look(segment) for name, look in LOOKS.items()}
 
 
 @pytest.mark.parametrize("names", [["post.arrow"], ["patt.arrow"], ["patt.arrow", "post.arrow"]])
@@ -116,16 +100,10 @@ def test_what_derived_files_hold_is_the_same_without_them(
         assert not again.rebuilt
 
 
-FORMAT_1 = Path(__file__).parent / "data" / "format-1.tar.xz"
-
-
 @pytest.fixture
-def old_segment(tmp_path: Path) -> tuple[Path, SegmentMeta]:
+def old_segment(old_store: Path) -> tuple[Path, SegmentMeta]:
     """A segment of format 1."""
-    with tarfile.open(FORMAT_1) as archive:
-        archive.extractall(tmp_path, filter="data")
-    (ring,) = (path.parent for path in tmp_path.rglob("_manifest"))
-    layout = Layout(ring)
+    layout = Layout(old_store)
     catalog = load(OS_FILES, layout, newest_version(OS_FILES, layout))
     meta = max(catalog.segments.entries.values(), key=lambda meta: meta.n_rows)
     return layout.segment(meta.id), meta

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-import random
 import shutil
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.storage.faults import CHANGES, Fault, FaultyFiles, PowerLoss
+from tests.storage.faults import CHANGES, Fault, FaultyFiles, error_of, losing_power
 from tests.storage.words import (
     ACT,
     Having,
@@ -18,6 +16,7 @@ from tests.storage.words import (
     choosing,
     embed,
     files_with,
+    open_copy,
     open_words,
     reject,
     stored,
@@ -84,46 +83,21 @@ def copied(base: Path, place: Path) -> Path:
     return place
 
 
-def changes_of(base: Path, place: Path, plan: Plan) -> list[str]:
-    files = FaultyFiles(copied(base, place))
-    ring = open_words(place / "ring", files=files)
-    n = len(files.calls)
-    ring.erase(plan, ACT)
-    calls = [call for call in files.calls[n:] if call in CHANGES]
-    ring.close()
-    return calls
-
-
-def interrupted(base: Path, place: Path, plan: Plan, fault: Fault) -> FaultyFiles:
-    """Erase until the fault comes; calls count from where the store is open."""
-    files = FaultyFiles(copied(base, place))
-    ring = open_words(place / "ring", files=files)
-    files.n_calls, files.fault = 0, fault
-    with suppress(PowerLoss):
-        ring.erase(plan, ACT)
-    return files
-
-
 @pytest.mark.parametrize("name", PLANS)
 def test_after_a_power_loss_all_of_it_is_gone_or_nothing(base: Path, tmp_path: Path, name: str) -> None:
-    plan = PLANS[name]
+    plan, seen = PLANS[name], list[bool]()
     before, after = states(base, tmp_path / "whole", plan)
     assert before != after
-    calls, seen = changes_of(base, tmp_path / "count", plan), []
-    assert calls.count("link") >= 2
-    for at, call in enumerate(calls):
-        files = interrupted(
-            base, tmp_path / f"live-{at}", plan, Fault(at, is_torn=call == "write", among=CHANGES)
-        )
-        assert files.is_off
-        place = tmp_path / f"left-{at}"
-        place.mkdir()
-        # What was synced, or that and any of what was not.
-        dice = random.Random(at) if at % 2 else None
-        seen.append(go_on(files.after_power_loss(place, dice), plan, before, after))
-        shutil.rmtree(place)
-        shutil.rmtree(tmp_path / f"live-{at}")
+
+    def check(root: Path) -> None:
+        seen.append(go_on(root, plan, before, after))
+
+    ring, files = open_copy(base, tmp_path / "live")
+    with losing_power(files, tmp_path, check) as moments:
+        ring.erase(plan, ACT)
+    assert sum(moment.call == "link" for moment in moments) >= 2
     assert {True, False} == set(seen)
+    assert go_on(files.after_power_loss(tmp_path / "done", None), plan, before, after)
 
 
 def go_on(root: Path, plan: Plan, before: Holding, after: Holding) -> bool:
@@ -136,10 +110,7 @@ def go_on(root: Path, plan: Plan, before: Holding, after: Holding) -> bool:
         if left == after:
             assert list(ring.path.rglob("del-*")) == []
         assert ring.erase(plan, ACT).is_erased
-        assert what_is_in(ring) == after
-        if plan is PLANS["delete"]:
-            assert files_with(ring.path, SECRET) == set()
-        assert len(ring.audit()[0]) == 1
+    check_erased(root / "ring", plan, after)
     return left == after
 
 
@@ -147,17 +118,30 @@ def go_on(root: Path, plan: Plan, before: Holding, after: Holding) -> bool:
 def test_after_a_failed_call_all_of_it_is_gone_or_nothing(base: Path, tmp_path: Path, name: str) -> None:
     plan = PLANS[name]
     before, after = states(base, tmp_path / "whole", plan)
-    for at, call in enumerate(changes_of(base, tmp_path / "count", plan)):
-        live = copied(base, tmp_path / f"live-{at}")
-        files = FaultyFiles(live)
-        ring = open_words(live / "ring", files=files)
-        number = errno.ENOSPC if call in ("create", "write", "link", "mkdir") else errno.EIO
-        files.n_calls, files.fault = 0, Fault(at, number, is_torn=call == "write", among=CHANGES)
+    ring, files = open_copy(base, tmp_path / "count")
+    ring.erase(plan, ACT)
+    calls = [call for call in files.calls if call in CHANGES]
+    ring.close()
+    for at, call in enumerate(calls):
+        live = tmp_path / f"live-{at}"
+        fault = Fault(at, error_of(call), is_torn=call == "write", among=CHANGES)
+        ring, files = open_copy(base, live, fault)
         with suppress(StoreError):
             ring.erase(plan, ACT)
-        if not ring.is_stopped:
+        if ring.is_stopped:
+            ring.close()
+            go_on(live, plan, before, after)
+        else:
             assert what_is_in(ring) in (before, after)
             assert ring.erase(plan, ACT).is_erased
-        ring.close()
-        go_on(live, plan, before, after)
+            ring.close()
+            check_erased(live / "ring", plan, after)
         shutil.rmtree(live)
+
+
+def check_erased(path: Path, plan: Plan, after: Holding) -> None:
+    with open_words(path, mode="r") as reader:
+        assert what_is_in(reader) == after
+        assert len(reader.audit()[0]) == 1
+    if plan is PLANS["delete"]:
+        assert files_with(path, SECRET) == set()

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.indexer.test_fill import Letters
+from tests.indexer.letters import Letters
 from tests.storage.records import text_keys, vectors_of
 from tests.storage.words import bodies_of, decode, words
 from treering.indexer.fill import fill
@@ -30,7 +30,6 @@ def table_of(events: list[int]) -> VectorTable:
     return make_table(KEYS, found, vectors, np.arange(100, 106))
 
 
-@settings(deadline=None)
 @given(st.lists(TABLE, min_size=1, max_size=4))
 def test_a_merged_table_names_the_event_of_the_very_vector_that_it_took(tables: list[list[int]]) -> None:
     merged = merge_tables(KEYS, [table_of(events) for events in tables])
@@ -41,7 +40,6 @@ def test_a_merged_table_names_the_event_of_the_very_vector_that_it_took(tables: 
         assert not known or merged.exemplar[i] in known
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["a x", "b y", "c z"])), min_size=1, max_size=12),
     st.data(),
@@ -62,7 +60,7 @@ def test_texts_that_wait_are_embedded_from_an_event_of_their_own_part(
 
 
 def test_a_text_is_embedded_from_the_event_that_arrived_first_and_that_is_remembered(tmp_path: Path) -> None:
-    from treering.query.store import open_store
+    from treering.query.opening import open_store
 
     with open_store(tmp_path / "ring") as store:
         for second, n in ((50, 1), (10, 22), (30, 333)):
@@ -77,7 +75,7 @@ def test_a_text_is_embedded_from_the_event_that_arrived_first_and_that_is_rememb
 
 
 def test_an_embedding_that_an_erasure_overtakes_goes_on_with_what_is_left(tmp_path: Path) -> None:
-    from treering.query.store import open_store
+    from treering.query.opening import open_store
 
     class Slow(Letters):
         """Something is deleted while the first texts are embedded."""

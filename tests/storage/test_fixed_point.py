@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from treering.storage.errors import ConfigError
 from treering.storage.fixed_point import LARGEST, PLANE, join, plane_error, quantise, restore, split
 
@@ -37,7 +38,7 @@ def vectors(draw: st.DrawFn) -> npt.NDArray[np.float32]:
     return found
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(vectors())
 def test_no_number_is_off_by_more_than_half_a_step(x: npt.NDArray[np.float32]) -> None:
     values, step = quantise(x)
@@ -51,7 +52,7 @@ def test_no_number_is_off_by_more_than_half_a_step(x: npt.NDArray[np.float32]) -
     assert not x[step == 0].any()
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(vectors())
 def test_the_step_is_the_least_that_reaches_the_largest_number(x: npt.NDArray[np.float32]) -> None:
     _, step = quantise(x)
@@ -62,7 +63,7 @@ def test_the_step_is_the_least_that_reaches_the_largest_number(x: npt.NDArray[np
             assert np.nextafter(found, np.float32(0)) * np.float32(LARGEST) < largest
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(vectors())
 def test_what_is_stored_is_taken_in_again_as_it_is(x: npt.NDArray[np.float32]) -> None:
     values, step = quantise(x)
@@ -81,7 +82,7 @@ def test_every_value_is_its_two_planes() -> None:
     np.testing.assert_array_equal(join(high, low), values)
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(vectors())
 def test_the_error_of_the_high_plane_is_bounded_and_the_bound_is_close(x: npt.NDArray[np.float32]) -> None:
     values, step = quantise(x)

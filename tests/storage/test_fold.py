@@ -1,98 +1,31 @@
+"""A plan of folds says which segments are joined, and leaves apart what should stay apart."""
+
 from __future__ import annotations
 
-import math
-import random
-from collections import defaultdict
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.storage.test_manifest import meta
-from treering.storage.cells import ROOT_LEVEL, covering_cell
+from tests.effort import examples
+from tests.storage.folds import DAY_NS, SECOND_NS, joined, names, near, seconds, segment
+from treering.storage.cells import covering_cell
 from treering.storage.fold import (
     FAN_IN,
     FOLD_BYTES,
     FOLD_LEVEL,
     FOLD_ROWS,
-    WAITING_BYTES,
     WAITING_ROWS,
-    Fold,
-    limits,
     plan_compaction,
     plan_folds,
     plan_tiers,
     reach,
     tier,
 )
-from treering.storage.meta import Deletion, LateFile, SegmentMeta, StoredFile
+from treering.storage.meta import LateFile
+from treering.storage.stored_file import StoredFile
 from treering.storage.tree import TICK_BITS
-
-SECOND_NS = 10**9
-DAY_NS = 86_400 * SECOND_NS
-REACH_NS = 1 << (TICK_BITS + FOLD_LEVEL)
-Plan = Callable[[Iterable[SegmentMeta]], list[Fold]]
-
-
-def segment(
-    name: str,
-    t_min: int,
-    t_max: int,
-    n_rows: int = 10,
-    generation: int = 0,
-    pending: int = 0,
-    n_bytes: int = 0,
-    deleted: int = 0,
-) -> SegmentMeta:
-    level, cell = covering_cell(t_min, t_max)
-    deletion = Deletion(StoredFile("del-0.arrow", 10, 0), deleted, 0) if deleted else None
-    return replace(
-        meta(1),
-        id=name,
-        level=level,
-        cell=cell,
-        t_min=t_min,
-        t_max=t_max,
-        n_rows=n_rows,
-        generation=generation,
-        pending=pending,
-        signals_pending=False,
-        files=(StoredFile("text.arrow", n_bytes, 0),),
-        deleted=deletion,
-    )
-
-
-def names(segments: list[SegmentMeta], plan: Plan = plan_folds) -> list[set[str]]:
-    return [{s.id for s in fold.segments} for fold in plan(segments)]
-
-
-def seconds(n: int, n_rows: int = 10, generation: int = 1, pending: int = 0) -> list[SegmentMeta]:
-    """Segments one behind the other, a second each, named s0, s1, ..."""
-    return [
-        segment(f"s{i}", i * SECOND_NS, (i + 1) * SECOND_NS - 1, n_rows, generation, pending)
-        for i in range(n)
-    ]
-
-
-def joined(fold: Fold, name: str, *, shrink: float = 1.0) -> SegmentMeta:
-    """The segment that a fold makes."""
-    members = fold.segments
-    return replace(
-        members[0],
-        id=name,
-        level=fold.level,
-        cell=fold.cell,
-        t_min=min(s.t_min for s in members),
-        t_max=max(s.t_max for s in members),
-        n_rows=sum(s.n_live for s in members),
-        files=(StoredFile("text.arrow", int(shrink * sum(s.n_bytes for s in members)), 0),),
-        late=(),
-        generation=1 + max(s.generation for s in members),
-        pending=sum(s.pending for s in members),
-        deleted=None,
-    )
 
 
 def test_young_segments_of_one_time_become_one() -> None:
@@ -212,10 +145,9 @@ def test_a_compaction_finds_small_segments_between_full_ones() -> None:
 
 
 spans = st.tuples(st.integers(-(2**62), 2**62), st.integers(0, 50)).map(lambda p: (p[0], p[0] + (1 << p[1])))
-near = st.tuples(st.integers(0, 2**45), st.integers(0, 40)).map(lambda p: (p[0], p[0] + (1 << p[1])))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     st.lists(
         st.tuples(
@@ -246,7 +178,7 @@ def test_a_plan_takes_each_segment_once_and_its_cell_holds_it(
             assert sum(s.n_rows for s in fold.segments[:-1]) <= FOLD_ROWS
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.tuples(near, st.sampled_from([1, 1000, FOLD_ROWS // 3]), st.integers(0, 2)), max_size=25))
 def test_folding_comes_to_an_end(drawn: list[tuple[tuple[int, int], int, int]]) -> None:
     segments = [segment(f"s{i}", *span, rows, generation) for i, (span, rows, generation) in enumerate(drawn)]
@@ -260,175 +192,3 @@ def test_folding_comes_to_an_end(drawn: list[tuple[tuple[int, int], int, int]]) 
             segments += [joined(fold, f"{plan.__name__}{rounds}-{i}") for i, fold in enumerate(folds)]
         assert rounds < 12
         assert sum(s.n_rows for s in segments) == n_rows
-
-
-class History:
-    """A store without files: what is flushed is folded at once, and each rewrite of a row is counted.
-
-    rewrites: how often the rows of each segment were rewritten, at most. written: rows written by folds.
-    """
-
-    def __init__(self) -> None:
-        self.segments: dict[str, SegmentMeta] = {}
-        self.rewrites: dict[str, int] = {}
-        self.smallest: dict[str, int] = {}
-        self.n_rows = self.written = self.n_made = 0
-
-    def flush(self, segment: SegmentMeta) -> None:
-        self.put(segment, 0, segment.n_rows)
-        self.n_rows += segment.n_rows
-
-    def put(self, segment: SegmentMeta, rewrites: int, smallest: int) -> None:
-        self.n_made += 1
-        named = replace(segment, id=f"{self.n_made}")
-        self.segments[named.id] = named
-        self.rewrites[named.id], self.smallest[named.id] = rewrites, smallest
-
-    def finish(self) -> None:
-        late = (LateFile(StoredFile("late-0.arrow", 1, 0), 1, {}),)
-        for name, one in self.segments.items():
-            if not one.is_finished:
-                self.segments[name] = replace(one, pending=0, late=late)
-
-    def fold(self, plan: Plan = plan_folds, shrink: float = 1.0) -> None:
-        while folds := plan(self.segments.values()):
-            for fold in folds:
-                for member in fold.segments:
-                    del self.segments[member.id]
-                ids = [member.id for member in fold.segments]
-                made = joined(fold, "made", shrink=shrink)
-                self.check_cell(fold)
-                self.written += made.n_rows
-                most = 1 + max(self.rewrites.pop(name) for name in ids)
-                self.put(made, most, min(self.smallest.pop(name) for name in ids))
-
-    def check_cell(self, fold: Fold) -> None:
-        """A fold is as wide as what it holds, and never wider than FOLD_LEVEL unless its segments were."""
-        first, last = min(s.t_min for s in fold.segments), max(s.t_max for s in fold.segments)
-        if fold.level < ROOT_LEVEL:
-            assert first >> (TICK_BITS + fold.level) == fold.cell == last >> (TICK_BITS + fold.level)
-        assert fold.level <= max(FOLD_LEVEL, *(s.level for s in fold.segments))
-        assert len({(s.pending > 0, s.signals_pending) for s in fold.segments}) == 1
-
-    def check_counts(self) -> None:
-        """In reach of each other are at most 3 of a tier, and 4 for each time that a limit is used up."""
-        reaches = defaultdict[tuple[bool, bool, tuple[int, int]], list[SegmentMeta]](list)
-        for one in self.segments.values():
-            reaches[one.pending > 0, one.signals_pending, reach(one)].append(one)
-        for members in reaches.values():
-            most_rows, most_bytes = limits(members[0])
-            filled = sum(s.n_rows / most_rows + s.n_bytes / most_bytes for s in members)
-            tiers = {tier(s) for s in members}
-            assert len(members) <= (FAN_IN - 1) * len(tiers) + FAN_IN * filled
-            assert len(tiers) <= 2 + math.log(max(most_rows, *(s.n_rows for s in members)), FAN_IN)
-
-    def check_rewrites(self, *, finishings: int) -> None:
-        for name, one in self.segments.items():
-            climbed = math.log(one.n_rows / self.smallest[name], FAN_IN) + 1
-            assert self.rewrites[name] <= finishings + climbed, one
-
-
-def arrivals(rng: random.Random, n: int, order: str) -> Iterable[int]:
-    """Times of flushes: in order, some late by days, or anywhere in a month."""
-    now = 20_000 * DAY_NS
-    for i in range(n):
-        now += rng.randrange(1, 120) * SECOND_NS
-        if order == "anywhere":
-            yield 20_000 * DAY_NS + rng.randrange(30 * DAY_NS)
-        elif order == "late" and i % 7 == 0:
-            yield now - rng.randrange(20 * DAY_NS)
-        else:
-            yield now
-
-
-def flushes(rng: random.Random, n: int, order: str, most_rows: int, row_bytes: int) -> Iterable[SegmentMeta]:
-    for start in arrivals(rng, n, order):
-        n_rows = min(most_rows, int(rng.paretovariate(0.5)))
-        width = min(60 * SECOND_NS, REACH_NS - 1 - start % REACH_NS)
-        yield segment("", start, start + width, n_rows, n_bytes=n_rows * rng.randrange(1, 2 * row_bytes))
-
-
-@pytest.mark.parametrize("order", ["in order", "late", "anywhere"])
-@pytest.mark.parametrize(("most_rows", "row_bytes"), [(5_000, 100), (60_000, 20_000)])
-def test_rewrites_and_segments_stay_bounded_over_a_long_history(
-    order: str, most_rows: int, row_bytes: int
-) -> None:
-    history, rng = History(), random.Random(f"{order}{most_rows}")
-    for i, flushed in enumerate(flushes(rng, 3000, order, most_rows, row_bytes)):
-        history.flush(flushed)
-        history.fold(shrink=rng.choice([0.3, 0.9]))
-        if i % 100 == 0:
-            history.check_counts()
-    history.check_counts()
-    history.check_rewrites(finishings=1)
-    assert sum(s.n_rows for s in history.segments.values()) == history.n_rows
-    history.fold(plan_compaction)
-    history.check_counts()
-    assert not plan_folds(history.segments.values())
-
-
-def test_without_haste_no_rewrite_is_spent_on_the_order_alone() -> None:
-    history, rng = History(), random.Random(3)
-    for i, flushed in enumerate(flushes(rng, 2000, "late", 5_000, 100)):
-        history.flush(flushed)
-        history.fold(plan_tiers)
-        if i % 100 == 0:
-            history.check_counts()
-    history.check_counts()
-    history.check_rewrites(finishings=0)
-
-
-def test_a_row_of_equal_flushes_is_rewritten_once_a_tier() -> None:
-    history, n_flushes = History(), 4**6
-    for i in range(n_flushes):
-        history.flush(segment("", i * SECOND_NS, (i + 1) * SECOND_NS - 1, 64))
-        history.fold()
-    assert history.written <= (1 + math.log(n_flushes, FAN_IN)) * history.n_rows
-    assert len(history.segments) <= (FAN_IN - 1) * 7
-
-
-@pytest.mark.parametrize("order", ["in order", "anywhere"])
-def test_what_waits_for_months_stays_few_and_is_rewritten_once_more_in_the_end(order: str) -> None:
-    history, rng = History(), random.Random(order)
-    for i, flushed in enumerate(flushes(rng, 3000, order, 2_000, 300)):
-        history.flush(replace(flushed, pending=1))
-        history.fold()
-        if i % 100 == 0:
-            history.check_counts()
-    history.check_counts()
-    history.check_rewrites(finishings=0)
-    assert all(s.n_rows <= WAITING_ROWS and s.n_bytes <= WAITING_BYTES for s in history.segments.values())
-    history.finish()
-    history.fold()
-    history.check_counts()
-    history.check_rewrites(finishings=1)
-
-
-def test_a_plan_over_tens_of_thousands_of_segments_leaves_few() -> None:
-    history, rng = History(), random.Random(1)
-    for flushed in flushes(rng, 40_000, "late", 1_000, 300):
-        history.flush(flushed)
-    history.fold()
-    history.check_counts()
-    history.check_rewrites(finishings=1)
-    assert len(history.segments) < 400
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    st.lists(st.tuples(near, st.sampled_from([1, 9, 1000])), min_size=1, max_size=20),
-    st.sampled_from([-1, 0, 1, 2**62, -(2**62), 4 * 10**18]),
-)
-def test_one_event_from_another_age_widens_no_cell(drawn: list[tuple[tuple[int, int], int]], t: int) -> None:
-    def cells(*, with_stray: bool) -> set[tuple[int, int]]:
-        history = History()
-        for span, n_rows in drawn:
-            history.flush(segment("", *span, n_rows))
-        if with_stray:
-            history.flush(segment("", t, t, 1))
-        for plan in (plan_folds, plan_compaction):
-            history.fold(plan)
-        return {(s.level, s.cell) for s in history.segments.values()}
-
-    assume(reach(segment("", t, t)) not in {reach(segment("", *span)) for span, _ in drawn})
-    assert cells(with_stray=True) == cells(with_stray=False) | {covering_cell(t, t)}

@@ -4,16 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from treering.storage.ipc_layout import (
-    batch_ranges,
-    dictionary_ranges,
-    footer_range,
-    n_buffers,
-    read_blocks,
-)
+from tests.storage.arrow_files import written
+from treering.storage.ipc_layout import batch_ranges, dictionary_ranges, footer_range, n_buffers, read_blocks
 
 CELLS: dict[str, tuple[pa.DataType, st.SearchStrategy[object]]] = {
     "int": (pa.int64(), st.integers(-9, 9)),
@@ -46,21 +41,11 @@ def tables(draw: st.DrawFn) -> list[pa.RecordBatch]:
     return batches
 
 
-def written(batches: list[pa.RecordBatch], compression: str | None = None) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression=compression)
-    with pa.ipc.new_file(sink, batches[0].schema, options=options) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return sink.getvalue()
-
-
 def leaves(array: pa.Array) -> Iterator[pa.Buffer | None]:
     """The buffers of a column as they lie in a batch: those of its dictionary are elsewhere."""
     yield from array.buffers()
 
 
-@settings(deadline=None)
 @given(tables())
 def test_ranges_are_where_arrow_reads_its_buffers(batches: list[pa.RecordBatch]) -> None:
     file = written(batches)
@@ -82,7 +67,6 @@ def test_ranges_are_where_arrow_reads_its_buffers(batches: list[pa.RecordBatch])
                     assert buffer.size <= end - start + 7
 
 
-@settings(deadline=None)
 @given(tables())
 def test_dictionaries_are_numbered_in_the_order_of_their_columns(batches: list[pa.RecordBatch]) -> None:
     file = written(batches)
@@ -91,6 +75,7 @@ def test_dictionaries_are_numbered_in_the_order_of_their_columns(batches: list[p
         for column in pa.ipc.open_file(file).get_batch(0).columns
         if pa.types.is_dictionary(column.type)
     ]
+    assert len(read_blocks(file).dictionaries) == len(coded)
     for block in read_blocks(file).dictionaries:
         number, ranges = dictionary_ranges(file, block)
         for (start, end), buffer in zip(ranges, coded[number].dictionary.buffers(), strict=True):

@@ -5,9 +5,10 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.storage.records import MODEL, decode, fill, raw_batch, vectors_of
 from treering.storage.batch import KEY, Keys, Vectors
 from treering.storage.errors import ModelError
@@ -25,7 +26,7 @@ def keys_of(pairs: list[tuple[int, int]]) -> Keys:
     return np.array(pairs, KEY)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     sources=st.lists(st.lists(key_pairs, max_size=6, unique=True), max_size=7),
     wanted=st.lists(key_pairs, max_size=12),
@@ -102,6 +103,19 @@ def test_many_sources_stay_few_runs() -> None:
         known.put(str(number), vectors_of(keys_of([(number, number)])))
     assert len(known._runs) < 12
     assert known.find(keys_of([(n, n) for n in range(300)]))[0].all()
+
+
+def test_nothing_is_kept_of_sources_that_were_dropped() -> None:
+    """A writer for years makes and drops as many as it has flushes and folds."""
+    known = KnownVectors()
+    known.put("stays", source_of([(0, 0)], as_table=False))
+    for number in range(1, 50):
+        known.put(str(number), source_of([(0, 0), (number, number)], as_table=number % 2 == 0))
+        known.put(str(number), source_of([(0, 0), (number, number)], as_table=False))
+        known.drop([str(number)])
+        check(known, [(0, 0), (number, number)], {(0, 0)})
+    sizes = {name: len(value) for name, value in vars(known).items() if hasattr(value, "__len__")}
+    assert max(sizes.values()) == 1, sizes
 
 
 def test_no_vectors_are_read_for_what_the_manifest_says(

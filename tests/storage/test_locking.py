@@ -96,6 +96,34 @@ def test_a_time_that_cannot_be_waited_is_refused(wait_s: float) -> None:
         Patience(wait_s)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["/usr/bin/treering", "ingest", "a.jsonl"], "treering ingest"),
+        (
+            ["/usr/bin/treering", "-s", "X", "delete", "--yes", 'id = "77"', "--param", "id=77"],
+            "treering delete",
+        ),
+        (["/usr/bin/treering", "-sX", "-q", "embed"], "treering embed"),
+        (["/usr/bin/treering", "-qs", "X", "compact"], "treering compact"),
+        (["/usr/bin/treering", "--store=X", "--model", "m", "--color", "never", "expire"], "treering expire"),
+        (["/usr/bin/treering", "--debug", "--store", "compact", "reembed"], "treering reembed"),
+        (["/x/treering/__main__.py", "-s", "X", "demo"], "treering demo"),
+        (["/usr/bin/treering", "-s", "X"], "treering"),
+        (["/x/load.py", "nightly", "secret"], "load.py nightly"),
+        (["/x/load.py", "--password=secret"], "load.py"),
+        (["/x/load.py", "id = 'secret'"], "load.py"),
+        (["-c"], "-c"),
+        ([], ""),
+    ],
+)
+def test_a_holder_is_known_by_its_verb_and_never_by_values(
+    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", arguments)
+    assert Holder.me().command == said
+
+
 def test_the_holder_is_named_with_host_time_and_command(tmp_path: Path) -> None:
     program = "import sys\nfrom treering.storage.ring import Ring\nfrom tests.storage.records import decode\n"
     program += "ring = Ring.open(sys.argv[2], decoder=decode)\nprint('open', flush=True)\nsys.stdin.read()\n"

@@ -1,3 +1,5 @@
+"""Manifests, their lists and the segments in them come back as they were written, and damage is named."""
+
 from __future__ import annotations
 
 import json
@@ -7,9 +9,11 @@ from typing import Any
 
 import google_crc32c
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import examples
+from tests.storage.metas import meta
 from tests.storage.records import MODEL, position
 from treering.storage.catalog import Catalog, Change, Committer, load
 from treering.storage.document import pack, unpack
@@ -18,33 +22,13 @@ from treering.storage.files import OS_FILES, crc32c
 from treering.storage.layout import Layout
 from treering.storage.listing import LIST_ENTRIES, Listing, rewrite
 from treering.storage.manifest import ListFile, Root, publish, read_root, root_path, root_versions, stage
-from treering.storage.meta import Deletion, Json, LateFile, SegmentMeta, StoredFile
+from treering.storage.meta import Deletion, LateFile, SegmentMeta
 from treering.storage.opening import NOTHING
-from treering.storage.part import FieldStats, Slice
+from treering.storage.part import FieldStats
+from treering.storage.stored_file import Json, StoredFile
 from treering.storage.upgrade import FORMAT
 
 INFINITY = float("inf")
-
-
-def meta(number: int, n_fields: int = 3) -> SegmentMeta:
-    """A segment as a real store names it; its numbers depend on `number`."""
-    return SegmentMeta(
-        id=f"22-{number}-{number:016x}",
-        level=22,
-        cell=number - 5,
-        n_rows=number + 1,
-        t_min=-number,
-        t_max=number << 42,
-        seq_min=number,
-        seq_max=2 * number,
-        fields={f"field.{i}#f": FieldStats(number, 0.1 * number, 5.0) for i in range(n_fields)},
-        slices=(Slice(0, 0, 3), Slice(65535, 3, number + 4)),
-        files=tuple(
-            StoredFile(f"{name}.arrow", 1000 + number, 0xFFFFFFFF) for name in ("hot", "text", "vec")
-        ),
-        pending=number % 3,
-        signals_pending=number % 2 == 0,
-    )
 
 
 @pytest.fixture
@@ -198,10 +182,17 @@ def test_numbers_of_new_files_go_on_behind_leftovers(layout: Layout) -> None:
     assert [f.file.name for f in writer.catalog.root.segments] == ["segments-00000045.json"]
 
 
+def test_numbers_of_new_files_do_not_end_at_eight_digits(layout: Layout) -> None:
+    (layout.lists / "segments-99999999.json").write_bytes(b"left by a crash")
+    assert committer(layout).next_number() == 100_000_000
+    (layout.lists / "ledger-100000000.json").write_bytes(b"left by a crash")
+    assert committer(layout).next_number() == 100_000_001
+
+
 keys = st.integers(0, 300).map(str)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(
     st.lists(
         st.tuples(st.dictionaries(keys, st.integers(), max_size=80), st.sets(keys, max_size=80)), max_size=12

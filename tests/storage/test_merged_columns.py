@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.storage.random_batches import batches
 from tests.storage.same_parts import plain_batch
 from treering.storage.batch import ColumnBatch
@@ -28,7 +29,7 @@ def part_of(given_: list[ColumnBatch], name: str = "p") -> MemoryPart:
     return build(given_, None, dim=None, part_id=name)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(30)
 @given(batches(), batches(first_seq=50), st.randoms())
 def test_columns_are_those_that_are_joined_and_ordered_at_once(
     early: list[ColumnBatch], late: list[ColumnBatch], dice: Any

@@ -8,33 +8,20 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from obstore.store import MemoryStore
 
-from treering.storage.address import object_path
-from treering.storage.bucket import Bucket, Found
-from treering.storage.errors import DamageError, StoreError
-from treering.storage.object_cache import FileCache
-from treering.storage.objects import GRACE_S, ObjectFiles
-from treering.storage.remote import GoneError
+from tests.effort import scaled, some
+from tests.storage.bucket_ring import numbers_in_bucket, open_in_bucket
+from treering.storage.errors import StoreError
+from treering.storage.objects import ObjectFiles
 from treering.storage.ring import Ring
 
 from .buckets import ROOT, HookedBucket, Stopped, StoppingBucket, TurnBucket, Turns, keys, object_files
-from .records import MODEL, decode, fill, numbers_in, position, raw_batch, reject, stored_numbers
+from .records import MODEL, decode, fill, position, raw_batch, reject, stored_numbers
 
 TOOK_OVER = r"another writer took over \(epoch {}\); open the store again"
-
-
-def _open(files: ObjectFiles, mode: str = "w") -> Ring:
-    return Ring.open(ROOT, mode, decoder=decode, files=files, flush_bytes=4000)  # type: ignore[arg-type]
-
-
-def _numbers(store: MemoryStore) -> list[int]:
-    with _open(object_files(store), "r") as reader:
-        return stored_numbers(reader)
 
 
 def _is_seal(kind: str, key: str) -> bool:
@@ -47,9 +34,9 @@ def _is_commit(kind: str, key: str) -> bool:
 
 def test_whoever_was_overtaken_can_acknowledge_and_commit_nothing() -> None:
     store = MemoryStore()
-    old = _open(object_files(store))
+    old = open_in_bucket(object_files(store))
     old.append(raw_batch(range(3)))
-    new = _open(object_files(store))
+    new = open_in_bucket(object_files(store))
     new.append(raw_batch(range(3, 5)))
     with pytest.raises(StoreError, match=TOOK_OVER.format(2)):
         old.append(raw_batch(range(90, 92)))
@@ -57,111 +44,111 @@ def test_whoever_was_overtaken_can_acknowledge_and_commit_nothing() -> None:
         old.flush()
     old.close()
     new.flush()
-    assert stored_numbers(new) == _numbers(store) == list(range(5))
+    assert stored_numbers(new) == numbers_in_bucket(store) == list(range(5))
 
 
 def test_a_commit_of_whoever_was_overtaken_fails_and_changes_nothing() -> None:
     store = MemoryStore()
-    old = _open(object_files(store))
+    old = open_in_bucket(object_files(store))
     old.append(raw_batch(range(3)))
-    new = _open(object_files(store))
+    new = open_in_bucket(object_files(store))
     with pytest.raises(StoreError, match=TOOK_OVER.format(2)):
         old.flush()
     old.close()
     new.append(raw_batch(range(3, 5)))
     new.flush()
     new.flush()
-    assert stored_numbers(new) == _numbers(store) == list(range(5))
+    assert stored_numbers(new) == numbers_in_bucket(store) == list(range(5))
 
 
 def test_an_append_before_the_seal_is_what_the_new_writer_finds() -> None:
     store = MemoryStore()
-    old = _open(object_files(store))
+    old = open_in_bucket(object_files(store))
     old.append(raw_batch(range(2)))
 
     def append() -> None:
         old.append(raw_batch(range(2, 4)))
 
-    new = _open(object_files(HookedBucket(store, _is_seal, append)))
+    new = open_in_bucket(object_files(HookedBucket(store, _is_seal, append)))
     assert stored_numbers(new) == [0, 1, 2, 3]
     with pytest.raises(StoreError, match=TOOK_OVER.format(2)):
         old.append(raw_batch(range(4, 6)))
     new.append(raw_batch(range(4, 6)))
-    assert _numbers(store) == list(range(6))
+    assert numbers_in_bucket(store) == list(range(6))
 
 
 def test_an_append_between_the_seal_and_the_commit_is_refused() -> None:
     store = MemoryStore()
-    old = _open(object_files(store))
+    old = open_in_bucket(object_files(store))
     old.append(raw_batch(range(2)))
 
     def append() -> None:
         with pytest.raises(StoreError, match="another writer took over; open the store again"):
             old.append(raw_batch(range(2, 4)))
 
-    new = _open(object_files(HookedBucket(store, _is_commit, append)))
+    new = open_in_bucket(object_files(HookedBucket(store, _is_commit, append)))
     new.append(raw_batch(range(2, 4)))
-    assert stored_numbers(new) == _numbers(store) == [0, 1, 2, 3]
+    assert stored_numbers(new) == numbers_in_bucket(store) == [0, 1, 2, 3]
 
 
 def test_a_flush_before_the_take_over_s_commit_wins_and_the_take_over_begins_again() -> None:
     store = MemoryStore()
-    old = _open(object_files(store))
+    old = open_in_bucket(object_files(store))
     old.append(raw_batch(range(2)))
 
-    new = _open(object_files(HookedBucket(store, _is_seal, old.flush)))
+    new = open_in_bucket(object_files(HookedBucket(store, _is_seal, old.flush)))
     with pytest.raises(StoreError, match=TOOK_OVER.format(2)):
         old.append(raw_batch(range(2, 4)))
     new.append(raw_batch(range(2, 4)))
-    assert stored_numbers(new) == _numbers(store) == [0, 1, 2, 3]
+    assert stored_numbers(new) == numbers_in_bucket(store) == [0, 1, 2, 3]
 
 
 def test_one_who_slept_until_his_log_was_gone_acknowledges_nothing() -> None:
     store = MemoryStore()
-    old = _open(object_files(store))
+    old = open_in_bucket(object_files(store))
     old.append(raw_batch(range(2)))
     before = set(keys(store))
-    with _open(object_files(store, grace_s=0)) as new:
+    with open_in_bucket(object_files(store, grace_s=0)) as new:
         new.append(raw_batch(range(2, 4)))
         new.flush()
         new.append(raw_batch(range(4, 6)))
         new.flush()
-    with _open(object_files(store, grace_s=0)):
+    with open_in_bucket(object_files(store, grace_s=0)):
         pass
     # Neither the seal nor the manifests that would have stopped him are there any more.
     assert before & set(keys(store)) == set()
     with pytest.raises(StoreError, match=TOOK_OVER.format(3)):
         old.append(raw_batch(range(90, 92)))
     old.close()
-    assert _numbers(store) == list(range(6))
+    assert numbers_in_bucket(store) == list(range(6))
 
 
 def test_one_who_slept_until_the_manifests_were_gone_commits_nothing() -> None:
     store = MemoryStore()
-    old = _open(object_files(store))
+    old = open_in_bucket(object_files(store))
     old.append(raw_batch(range(2)))
-    with _open(object_files(store, grace_s=0)) as new:
+    with open_in_bucket(object_files(store, grace_s=0)) as new:
         new.append(raw_batch(range(2, 4)))
         new.flush()
         new.set_model(MODEL)
         fill(new)
-    with _open(object_files(store, grace_s=0)) as new:
+    with open_in_bucket(object_files(store, grace_s=0)) as new:
         with pytest.raises(StoreError, match=TOOK_OVER.format(3)):
             old.flush()
         old.close()
         new.append(raw_batch(range(4, 6)))
         new.flush()
         assert stored_numbers(new) == list(range(6))
-    with _open(object_files(store, grace_s=0)) as new:
-        assert stored_numbers(new) == _numbers(store) == list(range(6))
+    with open_in_bucket(object_files(store, grace_s=0)) as new:
+        assert stored_numbers(new) == numbers_in_bucket(store) == list(range(6))
 
 
 def test_one_who_slept_until_the_next_manifest_s_name_was_free_again_commits_nothing() -> None:
     store = MemoryStore()
-    old = _open(object_files(store))
+    old = open_in_bucket(object_files(store))
     taken = max(key for key in keys(store) if key.startswith("_manifest/"))
     for n in range(2):
-        with _open(object_files(store, grace_s=0)) as new:
+        with open_in_bucket(object_files(store, grace_s=0)) as new:
             new.append(raw_batch(range(2 * n, 2 * n + 2)))
             new.flush()
     left = [key for key in keys(store) if key.startswith("_manifest/")]
@@ -169,7 +156,7 @@ def test_one_who_slept_until_the_next_manifest_s_name_was_free_again_commits_not
     with pytest.raises(StoreError, match=TOOK_OVER.format(3)):
         old.set_model(MODEL)
     old.close()
-    with _open(object_files(store), "r") as reader:
+    with open_in_bucket(object_files(store), "r") as reader:
         assert reader.model is None
         assert stored_numbers(reader) == list(range(4))
 
@@ -177,7 +164,7 @@ def test_one_who_slept_until_the_next_manifest_s_name_was_free_again_commits_not
 def test_one_who_was_overtaken_removes_nothing() -> None:
     store = MemoryStore()
     files = object_files(store, grace_s=0)
-    with _open(files), _open(object_files(store, grace_s=0)) as new:
+    with open_in_bucket(files), open_in_bucket(object_files(store, grace_s=0)) as new:
         new.append(raw_batch(range(2)))
         new.flush()
         held = keys(store)
@@ -192,21 +179,21 @@ def test_one_who_was_overtaken_removes_nothing() -> None:
 
 
 def test_two_who_make_the_same_store_at_once_get_one() -> None:
-    for at in range(60):
+    for at in some(range(60), 2):
         store = MemoryStore()
         other: list[Ring] = []
         count = itertools.count()
         hooked = HookedBucket(
             store,
             lambda kind, key: next(count) == at,  # noqa: B023
-            lambda: other.append(_open(object_files(store))),  # noqa: B023
+            lambda: other.append(open_in_bucket(object_files(store))),  # noqa: B023
         )
         with suppress(StoreError):
-            _open(object_files(hooked)).append(raw_batch(range(2)))
+            open_in_bucket(object_files(hooked)).append(raw_batch(range(2)))
         for ring in other:
             with suppress(StoreError):
                 ring.append(raw_batch(range(2)))
-        assert _numbers(store) in ([0, 1], [0, 1, 0, 1]), at
+        assert numbers_in_bucket(store) in ([0, 1], [0, 1, 0, 1]), at
 
 
 @dataclass
@@ -227,7 +214,7 @@ class _Writer:
             self.errors.append(error)
 
     def _write(self) -> None:
-        ring = _open(self.files())
+        ring = open_in_bucket(self.files())
         try:
             for _ in range(3):
                 numbers = range(self.first, self.first + 2)
@@ -241,7 +228,7 @@ class _Writer:
             ring.close()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(scaled(16)))
 def test_whatever_the_order_of_two_writers_requests_all_that_was_acknowledged_is_there_once(
     seed: int,
 ) -> None:
@@ -270,11 +257,11 @@ def test_whatever_the_order_of_two_writers_requests_all_that_was_acknowledged_is
     for thread in threads:
         thread.join()
     assert [error for writer in writers for error in writer.errors] == []
-    found = _numbers(store)
+    found = numbers_in_bucket(store)
     told = [n for writer in writers for n in writer.told]
     assert set(told) <= set(found)
     assert len(set(found)) == len(found)
-    with _open(object_files(store)) as ring:
+    with open_in_bucket(object_files(store)) as ring:
         ring.append(raw_batch([1]))
         ring.flush()
         assert stored_numbers(ring) == [*found, 1]
@@ -287,7 +274,7 @@ class _Life:
     told: int = 0
 
     def run(self, files: ObjectFiles) -> None:
-        with _open(files) as ring:
+        with open_in_bucket(files) as ring:
             ring.set_model(MODEL)
             for n in (0, 2):
                 ring.append(raw_batch(range(n, n + 2)), positions=[position(n + 2)], rejects=[reject(n)])
@@ -305,13 +292,13 @@ def _n_requests() -> int:
 
 
 def test_a_stop_between_any_two_requests_loses_nothing_that_was_acknowledged() -> None:
-    for at in range(_n_requests()):
+    for at in some(range(_n_requests()), 2):
         store, life = MemoryStore(), _Life()
         with suppress(Stopped):
             life.run(object_files(StoppingBucket(store, at), grace_s=0))
         if not _has_store(store):
             assert life.told == 0
-        with _open(object_files(store, grace_s=0)) as ring:
+        with open_in_bucket(object_files(store, grace_s=0)) as ring:
             found = stored_numbers(ring)
             assert found == list(range(len(found))), at
             assert life.told <= len(found) <= life.told + 2, at
@@ -320,7 +307,7 @@ def test_a_stop_between_any_two_requests_loses_nothing_that_was_acknowledged() -
             ring.append(raw_batch(range(100, 102)))
             ring.flush()
             assert stored_numbers(ring) == [*found, 100, 101], at
-        assert _numbers(store) == [*found, 100, 101], at
+        assert numbers_in_bucket(store) == [*found, 100, 101], at
 
 
 def _has_store(store: MemoryStore) -> bool:
@@ -334,148 +321,3 @@ def test_a_log_of_many_small_parts_is_flushed_though_it_is_short() -> None:
             ring.append(raw_batch([n]))
         assert any(key.startswith("seg/") for key in keys(store))
         assert stored_numbers(ring) == list(range(1030))
-
-
-def test_a_reader_keeps_its_files_for_the_grace_period_and_no_longer() -> None:
-    store = MemoryStore()
-
-    class Clock(Bucket):
-        """A server by whose clock manifests come ten minutes apart."""
-
-        def _found(self, objects: object) -> list[Found]:
-            found = super()._found(objects)  # type: ignore[arg-type]
-            return [Found(one.key, one.n_bytes, one.modified + self._age(one.key)) for one in found]
-
-        def _age(self, key: str) -> timedelta:
-            name = key.rpartition("/")[2].partition(".")[0]
-            return (
-                timedelta(minutes=10 * int(name))
-                if key.startswith("_manifest/") and name.isdigit()
-                else timedelta()
-            )
-
-    files = object_files(Clock(store, ROOT))
-    with _open(files) as ring:
-        for n in range(4):
-            ring.append(raw_batch(range(n, n + 1)))
-            ring.flush()
-        roots = [key for key in keys(store) if key.startswith("_manifest/")]
-        # Made at 60 minutes was the newest, at 50 the one before, which replaced the one of 40 ten minutes ago.
-        assert roots == [f"_manifest/{version:020d}.json" for version in (4, 5, 6)]
-
-
-def _collect(ring: Ring) -> None:
-    assert ring._writer is not None
-    ring._writer.collect()
-
-
-def test_a_writer_that_rests_removes_what_expired_meanwhile() -> None:
-    store, now_s = MemoryStore(), [1000.0]
-    with _open(object_files(store, now_s=lambda: now_s[0])) as ring:
-        ring.append(raw_batch(range(2)))
-        ring.flush()
-        held = keys(store)
-        now_s[0] += GRACE_S - 1
-        _collect(ring)
-        assert keys(store) == held
-        now_s[0] += 2
-        _collect(ring)
-        assert [key for key in keys(store) if key.startswith("_manifest/")] == [
-            key for key in held if key.startswith("_manifest/")
-        ][-1:]
-        assert stored_numbers(ring) == [0, 1]
-
-
-def test_a_reader_whose_version_expired_says_so_and_finds_the_newest() -> None:
-    store = MemoryStore()
-    writer = _open(object_files(store, grace_s=0))
-    for n in range(2):
-        writer.append(raw_batch(range(2 * n, 2 * n + 2)))
-        writer.flush()
-    writer.set_model(MODEL)
-    reader = _open(object_files(store), "r")
-    snapshot = reader.snapshot()
-    fill(writer)
-    with pytest.raises(GoneError, match="what was being read has expired, look again"):
-        numbers_in(snapshot)
-    snapshot.close()
-    assert stored_numbers(reader) == [0, 1, 2, 3]
-
-
-def test_a_file_that_the_newest_version_names_and_that_is_gone_is_damage() -> None:
-    store = MemoryStore()
-    with _open(object_files(store)) as writer:
-        writer.append(raw_batch(range(2)))
-        writer.flush()
-    store.delete(next(key for key in keys(store) if key.endswith("hot.arrow")))
-    with (
-        _open(object_files(store), "r") as reader,
-        pytest.raises(DamageError, match=r"hot.arrow: gone.*2 events of segment .* out of reach"),
-    ):
-        stored_numbers(reader)
-
-
-def test_a_store_that_lost_its_manifests_is_damaged_and_not_new() -> None:
-    store = MemoryStore()
-    with _open(object_files(store)) as writer:
-        writer.append(raw_batch(range(2)))
-        writer.flush()
-    store.delete([key for key in keys(store) if key.startswith("_manifest/")])
-    for mode in ("r", "w"):
-        with pytest.raises(DamageError, match="no manifest"):
-            _open(object_files(store), mode)
-
-
-@pytest.mark.parametrize(
-    "address", ["s3://wal", "s3://bucket/wal", "s3://bucket/_manifest", "s3://_manifest/LOCK"]
-)
-def test_a_prefix_may_be_called_like_a_part_of_a_store(address: str) -> None:
-    root, store = object_path(address), MemoryStore()
-    for n in (0, 2):
-        files = ObjectFiles(Bucket(store, root), FileCache(Path("/nonexistent"), 0), grace_s=0)
-        with Ring.open(root, decoder=decode, files=files) as ring:
-            ring.append(raw_batch(range(n, n + 2)))
-            ring.flush()
-            assert stored_numbers(ring) == list(range(n + 2))
-
-
-def test_a_prefix_with_other_things_is_no_store() -> None:
-    store = MemoryStore()
-    store.put("photos/1.jpg", b"x")
-    with pytest.raises(StoreError, match="holds 'photos' and is no treering store"):
-        _open(object_files(store))
-    with pytest.raises(StoreError, match="no treering store there"):
-        _open(object_files(MemoryStore()), "r")
-
-
-def test_an_opening_asks_for_no_file_of_a_segment_and_a_reader_only_for_what_it_reads(tmp_path: Path) -> None:
-    store = MemoryStore()
-    with _open(object_files(store)) as writer:
-        for n in range(40):
-            writer.append(raw_batch([n], step_ns=10**16))
-            writer.flush()
-
-    class Noting(Bucket):
-        def ask(self, kind: str, key: str, request: object) -> object:  # type: ignore[override]
-            asked.append((kind, key))
-            return super().ask(kind, key, request)  # type: ignore[arg-type]
-
-    asked: list[tuple[str, str]] = []
-    files = object_files(Noting(store, ROOT), tmp_path)
-    reader = _open(files, "r")
-    # The manifests are listed, then root, two lists of segments; the log is listed, its header read.
-    assert files.bucket.requests["list"] <= 2
-    assert files.bucket.requests["get"] <= 5
-    with reader.snapshot() as snapshot:
-        part = next(part for part in snapshot.parts if part.t_min == 7 * 10**16)
-        assert part.column("n#i").to_pylist() == [7]
-    segments = {key.split("/")[1] for _, key in asked if key.startswith("seg/")}
-    assert segments == {part.id}
-    assert {key.split("/")[2] for _, key in asked if key.startswith("seg/")} <= {"hot.arrow", "segment.json"}
-    asked.clear()
-    again = object_files(Noting(store, ROOT), tmp_path)
-    with _open(again, "r") as reader, reader.snapshot() as snapshot:
-        part = next(part for part in snapshot.parts if part.t_min == 7 * 10**16)
-        assert part.column("n#i").to_pylist() == [7]
-    # The second reader of this machine finds lists and segment in the cache.
-    assert [key for kind, key in asked if kind == "get" and not key.startswith(("_manifest/", "wal/"))] == []

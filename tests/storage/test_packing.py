@@ -6,7 +6,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from treering.storage.packing import Unpacked, pack_columns
@@ -52,7 +52,6 @@ def runs(draw: st.DrawFn) -> pa.Array:
     return pa.array([first + (last - first) // n * i for i in range(n)], kind)
 
 
-@settings(deadline=None)
 @given(st.one_of(whole_numbers(), runs()), st.data())
 def test_whole_numbers_come_back(array: pa.Array, data: st.DataObject) -> None:
     read = as_read(array)
@@ -62,7 +61,6 @@ def test_whole_numbers_come_back(array: pa.Array, data: st.DataObject) -> None:
         assert_equal(read.column("x", rows), array.take(pa.array(rows)))
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from([pa.float32(), pa.float64()]),
     st.one_of(
@@ -75,7 +73,6 @@ def test_floats_come_back_bit_by_bit(kind: pa.DataType, cells: list[float | None
     assert_equal(as_read(array).column("x"), array)
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from([None, "", "a", "\0ü"]), max_size=4))
 def test_coded_texts_come_back(cells: list[str | None]) -> None:
     array = pa.array(cells, pa.string()).dictionary_encode()

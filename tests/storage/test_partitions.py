@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from treering.storage.batch import KEY, ColumnBatch, TextParts
 from treering.storage.columns import place_columns
 from treering.storage.files import OS_FILES
@@ -38,7 +39,6 @@ def part_of(columns: dict[str, list[Any]], first_seq: int = 0) -> MemoryPart:
     return build([batch], None, dim=None, part_id=f"p{first_seq}")
 
 
-@settings(deadline=None)
 @given(st.lists(st.none() | TEXTS, min_size=1, max_size=200))
 def test_values_are_the_distinct_ones_in_order(values: list[str | None]) -> None:
     found = values_of({"tenant_id": pa.array(values, pa.string())})
@@ -93,7 +93,7 @@ def test_originals_are_not_listed_without_a_partition_column() -> None:
     assert values_of({"tenant_id": [f"{i}" for i in range(99)], "one#s": ["1"] * 99}) == {"tenant_id": None}
 
 
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(st.lists(st.lists(st.none() | TEXTS, min_size=1, max_size=8), min_size=1, max_size=3))
 def test_a_segment_lists_what_it_holds_and_a_merged_one_what_all_hold(groups: list[list[str | None]]) -> None:
     parts = [part_of({"tenant_id": group}, 100 * i) for i, group in enumerate(groups)]

@@ -1,3 +1,5 @@
+"""A tree is the one that plain loops over its rows make, and its file gives it back."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -5,19 +7,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.naive import signature as naive_signature
 from tests.naive import tree as naive
+from tests.storage.vector_table import make_vectors
 from treering.storage import patt
 from treering.storage.cells import ROOT_LEVEL, time_node
-from treering.storage.part import NO_SHARD, Slice, VectorTable
+from treering.storage.part import NO_SHARD, Slice
 from treering.storage.signature import compose
 from treering.storage.tree import LEAF_ROWS, Tree
-from treering.storage.vectors import empty_table
 
-relaxed = settings(deadline=None, max_examples=40)
+relaxed = examples(40)
+
+
 NOW_NS = 1_777_000_000 * 10**9
 
 
@@ -110,7 +115,7 @@ def test_nodes_say_what_their_rows_say(seed: int, n_rows: int, n_slices: int, sp
 
 @relaxed
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6000), st.integers(1, 3), st.data())
-def test_cover_and_intervals_are_the_rows_of_the_range(
+def test_the_nodes_that_cover_a_range_have_its_rows(
     seed: int, n_rows: int, n_slices: int, data: st.DataObject
 ) -> None:
     part = make_part(seed, n_rows, n_slices, data.draw(st.sampled_from(["even", "burst", "equal", "epoch"])))
@@ -120,8 +125,6 @@ def test_cover_and_intervals_are_the_rows_of_the_range(
     )
     start, end = data.draw(ends), data.draw(ends)
     expected = naive.rows_between(ts, start, end).tolist()
-    intervals = patt.row_intervals(ts, part["slices"], start, end)
-    assert [row for lo, hi in intervals for row in range(lo, hi)] == expected
     whole, boundary = patt.cover(tree, start, end)
     inside = [row for node in whole for row in rows_of(tree, node)]
     cut = [row for node in boundary for row in rows_of(tree, node)]
@@ -131,15 +134,6 @@ def test_cover_and_intervals_are_the_rows_of_the_range(
     assert len(boundary) <= 2
     depth = int(tree.level[0]) + 1
     assert len(whole) <= 2 * depth
-
-
-def test_the_end_of_a_range_is_left_out() -> None:
-    ts = np.array([10, 20, 30])
-    whole = [Slice(NO_SHARD, 0, 3)]
-    assert patt.row_intervals(ts, whole, 10, 30).tolist() == [[0, 2]]
-    assert patt.row_intervals(ts, whole, 11, 31).tolist() == [[1, 3]]
-    assert patt.row_intervals(ts, whole, 30, 30).tolist() == []
-    assert patt.row_intervals(ts, whole, 30, 10).tolist() == []
 
 
 @pytest.mark.parametrize("n_slices", [1, 3])
@@ -178,8 +172,10 @@ def test_nodes_with_vectors_to_come_have_no_signature() -> None:
     vec[:] = np.where(vec == 5, 4, vec)
     vec[4321] = 5
     tree = patt.build_tree(**part, table=table, vec_of_row=vec, qls_scale=[1.0] * 136)
-    for node in np.flatnonzero((tree.count >= 256) | (np.arange(len(tree.count)) == 0)).tolist():
-        assert np.isnan(tree.signature[node]).all() == (4321 in rows_of(tree, node))
+    signed = np.flatnonzero((tree.count >= 256) | (np.arange(len(tree.count)) == 0)).tolist()
+    waits = [4321 in rows_of(tree, node) for node in signed]
+    assert [bool(np.isnan(tree.signature[node]).all()) for node in signed] == waits
+    assert set(waits) == {True, False}
 
 
 def test_small_root_keeps_its_signature_and_no_vectors_give_the_identity() -> None:
@@ -208,13 +204,3 @@ def test_even_streams_have_few_nodes(n_rows: int) -> None:
     ts = NOW_NS + np.arange(n_rows) * 10**7
     tree = patt.build_tree(ts, np.arange(n_rows), [Slice(NO_SHARD, 0, n_rows)], numbers={})
     assert len(tree.count) <= 4 * -(-n_rows // LEAF_ROWS)
-
-
-def make_vectors(n_rows: int) -> tuple[VectorTable, npt.NDArray[np.int32]]:
-    rng = np.random.default_rng(11)
-    keys = np.zeros(40, [("hi", "<u8"), ("lo", "<u8")])
-    keys["hi"] = np.arange(1, 41)
-    table = empty_table(keys, 8, 0, 136)
-    table.have[:] = True
-    table.qls[:] = rng.integers(-127, 128, (40, 136))
-    return table, rng.integers(-1, 40, n_rows).astype(np.int32)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.storage.random_batches import batches, plain_rows
 from tests.storage.same_parts import assert_same_part, plain_batch, rows_of, written
 from treering.storage import residual as residual_module
@@ -20,7 +21,7 @@ from treering.storage.columns import is_original
 from treering.storage.memory import MemoryPart, build, merge, select
 from treering.storage.residual import MAX_ORIGINAL, RESIDUAL, cells_of, pack_cells, unpack_cells
 
-relaxed = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+relaxed = examples(25)
 
 
 def set_aside(batch: ColumnBatch, names: set[str]) -> ColumnBatch:

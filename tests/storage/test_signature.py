@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -23,8 +23,6 @@ from treering.storage.signature import (
     quantise,
 )
 
-relaxed = settings(deadline=None)
-
 STEP = st.floats(-8, 8, width=32).map(lambda x: x if abs(x) > 1e-3 else 0.0)
 
 
@@ -38,7 +36,6 @@ def d_of(signature: npt.NDArray[np.float64]) -> int:
     return n_dims(len(signature))
 
 
-@relaxed
 @given(paths())
 def test_equals_the_double_sum_and_the_tensor_logarithm(steps: npt.NDArray[Any]) -> None:
     found = log_signature(steps)
@@ -53,7 +50,6 @@ def test_a_token_path_has_136_values() -> None:
     np.testing.assert_allclose(found, naive.log_signature(steps.astype(np.float32)), atol=1e-9)
 
 
-@relaxed
 @given(paths(), st.data())
 def test_repeated_points_change_nothing(steps: npt.NDArray[Any], data: st.DataObject) -> None:
     places = data.draw(st.lists(st.integers(0, len(steps)), max_size=4))
@@ -61,7 +57,6 @@ def test_repeated_points_change_nothing(steps: npt.NDArray[Any], data: st.DataOb
     np.testing.assert_allclose(log_signature(slower), log_signature(steps), atol=1e-9)
 
 
-@relaxed
 @given(paths())
 def test_moving_the_path_changes_nothing(steps: npt.NDArray[Any]) -> None:
     points = (
@@ -70,13 +65,11 @@ def test_moving_the_path_changes_nothing(steps: npt.NDArray[Any]) -> None:
     np.testing.assert_allclose(log_signature(np.diff(points, axis=0)), log_signature(steps), atol=1e-2)
 
 
-@relaxed
 @given(paths())
 def test_reversal_negates(steps: npt.NDArray[Any]) -> None:
     np.testing.assert_allclose(log_signature(-steps[::-1]), -log_signature(steps), atol=1e-9)
 
 
-@relaxed
 @given(paths(), st.sampled_from([-2.0, 0.5, 4.0]))
 def test_scaling_scales_sums_by_c_and_areas_by_c_squared(steps: npt.NDArray[Any], c: float) -> None:
     plain, scaled = log_signature(steps), log_signature(c * steps)
@@ -85,7 +78,6 @@ def test_scaling_scales_sums_by_c_and_areas_by_c_squared(steps: npt.NDArray[Any]
     np.testing.assert_allclose(scaled[d:], c * c * plain[d:], atol=1e-9)
 
 
-@relaxed
 @given(paths(), st.data())
 def test_pieces_compose_to_the_whole(steps: npt.NDArray[Any], data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(steps)), min_size=1, max_size=4)))
@@ -106,7 +98,6 @@ def test_order_of_equal_steps_shows_in_the_areas_only() -> None:
     assert np.abs(first[N_DIMS:] - second[N_DIMS:]).max() > 0.1
 
 
-@relaxed
 @given(arrays(np.float64, (4, N_VALUES), elements=st.floats(-300, 300)), st.integers(0, 2**32 - 1))
 def test_codes_are_within_half_a_step_and_cuts_are_counted(values: npt.NDArray[Any], seed: int) -> None:
     scale = np.random.default_rng(seed).uniform(0.5, 2.0, N_VALUES)

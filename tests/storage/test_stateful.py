@@ -1,28 +1,26 @@
 """Any sequence of steps, faults and power losses: the store is always what a plain Python model says.
 
-`TREERING_EXAMPLES=500` makes more and longer sequences.
+`pytest --hypothesis-profile=thorough` tries more of them.
 """
 
 from __future__ import annotations
 
 import errno
-import os
 import random
 import shutil
 import tempfile
 from pathlib import Path
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.effort import scaled
 from tests.storage.faults import CHANGES, Fault, FaultyFiles, PowerLoss
 from tests.storage.model import DAY_NS, SECOND_NS, Model, Step, do, seen
 from tests.storage.records import MODEL, decode
 from treering.storage.errors import StoreError
 from treering.storage.ring import Ring
-
-N_EXAMPLES = int(os.environ.get("TREERING_EXAMPLES", "15"))
 
 TIMES = st.one_of(
     st.integers(0, 500).map(lambda n: n * SECOND_NS),
@@ -61,7 +59,7 @@ class Life(RuleBasedStateMachine):
         self.disk.mkdir()
 
     def open(self) -> None:
-        self.ring = Ring.open(self.disk / "ring", decoder=decode, files=self.files, flush_bytes=6000)
+        self.ring = Ring.open(self.disk / "ring", decoder=decode, files=self.files, flush_bytes=15_000)
         self.ring.set_model(MODEL)
 
     @rule(append=APPENDS)
@@ -169,10 +167,4 @@ class Life(RuleBasedStateMachine):
 
 
 TestLife = Life.TestCase
-TestLife.settings = settings(
-    max_examples=N_EXAMPLES,
-    stateful_step_count=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    print_blob=True,
-)
+TestLife.settings = settings(max_examples=scaled(15), stateful_step_count=25)

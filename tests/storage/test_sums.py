@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from treering.storage.damage import Origin
 from treering.storage.errors import DamageError
 from treering.storage.files import crc32c
-from treering.storage.meta import StoredFile
+from treering.storage.stored_file import StoredFile
 from treering.storage.sums import BLOCK_BYTES, Checks, Summer, block_sums, pack_sums, unpack_sums
 
 SIZES = st.one_of(st.integers(0, 40), st.sampled_from([BLOCK_BYTES - 1, BLOCK_BYTES, 3 * BLOCK_BYTES + 5]))
@@ -27,7 +27,6 @@ def checks_of(original: pa.Buffer, found: pa.Buffer, *, has_sums: bool = True) -
     return Checks(Origin(Path("x")), found, stored, sums)
 
 
-@settings(deadline=None)
 @given(st.lists(SIZES, max_size=8))
 def test_sums_do_not_depend_on_how_the_bytes_came(sizes: list[int]) -> None:
     whole = some_bytes(sum(sizes))
@@ -40,7 +39,6 @@ def test_sums_do_not_depend_on_how_the_bytes_came(sizes: list[int]) -> None:
     assert unpack_sums(pack_sums(block_sums(whole))).tolist() == block_sums(whole).tolist()
 
 
-@settings(deadline=None)
 @given(st.integers(1, 5 * BLOCK_BYTES), st.data())
 def test_exactly_the_looks_at_a_bad_block_fail(n_bytes: int, data: st.DataObject) -> None:
     original = some_bytes(n_bytes)
@@ -59,7 +57,6 @@ def test_exactly_the_looks_at_a_bad_block_fail(n_bytes: int, data: st.DataObject
             checks.check(start, end)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 2 * BLOCK_BYTES + 9), st.integers(1, 12), st.integers(0, 99), st.data())
 def test_rows_are_looked_at_wherever_they_lie(
     width: int, n_rows: int, start: int, data: st.DataObject

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from treering.storage.bloom_kernels import fill_hashes
@@ -61,7 +61,6 @@ def test_published_values_of_texts(text: str, expected: int) -> None:
     assert compiled([text.encode()]) == [expected]
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=130), min_size=1, max_size=20))
 def test_compiled_hash_equals_the_plain_one(values: list[bytes]) -> None:
     assert compiled(values) == [xxh64(value) for value in values]

@@ -1,4 +1,4 @@
-"""A merged tree that takes over what its parts' trees know equals one that is built from the rows."""
+"""A merged tree that takes over what the trees of its parts know equals one that is built from the rows."""
 
 from __future__ import annotations
 
@@ -8,21 +8,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.storage.test_patt import make_vectors
+from tests.effort import examples
+from tests.storage.same_trees import assert_alike
+from tests.storage.vector_table import make_vectors
 from treering.storage import patt
 from treering.storage.part import NO_SHARD, FieldStats, Slice, VectorTable
 from treering.storage.summaries import Leaves
 from treering.storage.tree import Tree
 from treering.storage.tree_sources import Source
 
-relaxed = settings(deadline=None, max_examples=40)
+relaxed = examples(40)
+
+
 NOW_NS = 1_777_000_000 * 10**9
+
+
 SPAN_NS = 10**12
+
+
 NAMES = ("f", "gone", "i", "rare")
+
+
 SCALE = np.random.default_rng(1).uniform(0.01, 0.02, 136).tolist()
+
 
 Rows = npt.NDArray[np.int64]
 
@@ -107,30 +118,6 @@ def make_times(rng: np.random.Generator, n_rows: int, spread: str) -> Rows:
     if spread == "epoch":
         return rng.integers(-(2**30), 2**30, n_rows)
     return NOW_NS + rng.integers(0, SPAN_NS, n_rows)
-
-
-def assert_alike(found: Tree, expected: Tree) -> None:
-    """Everything to the bit, but for sums (rounding) and signatures (float32)."""
-    for name in (
-        "level",
-        "cell",
-        "t_min",
-        "t_max",
-        "count",
-        "left",
-        "right",
-        "lo",
-        "hi",
-        "shards",
-        "levels",
-        "n",
-    ):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
-    np.testing.assert_array_equal(found.minimum, expected.minimum)
-    np.testing.assert_array_equal(found.maximum, expected.maximum)
-    np.testing.assert_allclose(found.total, expected.total, rtol=1e-9, atol=2.0**20)
-    scale = np.nanmax(np.abs(expected.signature), axis=1, initial=1.0)[:, None]
-    np.testing.assert_allclose(found.signature / scale, expected.signature / scale, rtol=0, atol=2e-6)
 
 
 @relaxed

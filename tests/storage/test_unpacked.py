@@ -8,16 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.storage.arrow_files import written
 from treering.storage.unpacked import unpacked_bytes
-
-
-def packed(batches: list[pa.RecordBatch], compression: str) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression=compression)
-    with pa.ipc.new_file(sink, batches[0].schema, options=options) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return sink.getvalue()
 
 
 def buffer_bytes(array: Any) -> int:
@@ -37,7 +29,7 @@ def test_it_is_the_size_of_the_buffers_that_are_read(compression: str) -> None:
             "none": pa.nulls(n, pa.string()),
         }
         batches.append(pa.RecordBatch.from_pydict(columns))
-    file = packed(batches, compression)
+    file = written(batches, compression)
     reader = pa.ipc.open_file(file)
     read = [reader.get_batch(i) for i in range(reader.num_record_batches)]
     expected = sum(buffer_bytes(column) for batch in read for column in batch.columns)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from treering.storage.batch import KEY, Keys, Vectors
@@ -63,7 +63,6 @@ def assert_same_table(first: VectorTable, second: VectorTable) -> None:
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name), err_msg=name)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 40), st.sampled_from([1, 63, 64, 65, 384]), st.integers(0, 2**32 - 1))
 def test_int8_scores_lie_within_the_certified_error(u: int, dim: int, seed: int) -> None:
     table = whole_table(Vectors.of(np.zeros(u, KEY), unit_vectors(u, dim, seed)))

@@ -10,9 +10,10 @@ import google_crc32c
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.storage.records import decode, position, raw_batch, reject, text_keys, vectors_of
 from treering.storage.batch import RawBatch, Source, TextParts
 from treering.storage.entry import Entry
@@ -86,7 +87,7 @@ def raw_batches(draw: st.DrawFn) -> RawBatch:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     raw=raw_batches(),
     positions=st.lists(st.builds(Position, texts, texts, int64s, int64s, texts), max_size=2),

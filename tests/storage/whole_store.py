@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tests.storage.records import MODEL, SECOND_NS, position, reject, text_keys, vectors_of
+from tests.storage.records import MODEL, SECOND_NS, payload, position, reject, text_keys, vectors_of
 from treering.storage.batch import KEY, ColumnBatch, Keys, ModelInfo, RawBatch, Source, TextParts
 from treering.storage.catalog import Change, Committer, load
 from treering.storage.cleaner import Cleaner
@@ -22,15 +22,18 @@ from treering.storage.eraser import Act
 from treering.storage.files import OS_FILES
 from treering.storage.layout import Layout
 from treering.storage.meta import SegmentMeta
+from treering.storage.newest import newest_version
 from treering.storage.part import FieldStats, Part
 from treering.storage.rejects import Reject
 from treering.storage.ring import Ring
-from treering.storage.view import newest_version
 
 Event = tuple[int, str, str]
 """Time in ns, body and id of a number."""
 
 N_TEXTS = 40
+
+WITH_FILES = range(104, 1500, 25)
+"""Numbers whose records have a file in them, one of twenty: all are of the folded segment."""
 
 
 def body_of(n: int) -> str:
@@ -41,13 +44,21 @@ def id_of(n: int) -> str:
     return hashlib.md5(str(n).encode()).hexdigest()
 
 
+def record_of(n: int) -> bytes:
+    """Give the record {"n", "body", "id"} of a number."""
+    record = {"n": n, "body": body_of(n), "id": id_of(n)}
+    if n in WITH_FILES:
+        record["file"] = payload(n % 20, 2250)
+    return orjson.dumps(record)
+
+
 def event_of(n: int) -> Event:
     return n * SECOND_NS, body_of(n), id_of(n)
 
 
 def records(numbers: Sequence[int]) -> RawBatch:
-    """Records {"n", "body", "id"}, one a second."""
-    lines = [orjson.dumps({"n": n, "body": body_of(n), "id": id_of(n)}) for n in numbers]
+    """Records, one a second."""
+    lines = [record_of(n) for n in numbers]
     ends = np.cumsum([len(line) for line in lines], dtype=np.int64)
     return RawBatch(
         sources=(Source("a.jsonl", "test", {}),),
@@ -196,8 +207,7 @@ def stored_rows(path: Path) -> dict[int, Row]:
 def is_of(seq: int, row: Row) -> bool:
     """Whether every value of a row that is there is that of the event with this number."""
     ts, body, one_id = event_of(seq)
-    record = orjson.dumps({"n": seq, "body": body, "id": one_id})
-    expected = {"ts": ts, "n#i": seq, "body": body, "record": record, "request_id": one_id}
+    expected = {"ts": ts, "n#i": seq, "body": body, "record": record_of(seq), "request_id": one_id}
     return all(row[name] in (value, None) for name, value in expected.items()) and row["ts"] is not None
 
 
@@ -257,6 +267,7 @@ FILES = {
     "text": "seg/21-0-*/text.arrow",
     "vec": "seg/21-0-*/vec.arrow",
     "parts": "seg/21-0-*/parts.arrow",
+    "blobs": "seg/21-0-*/blobs.arrow",
     "post": "seg/21-0-*/post.arrow",
     "patt": "seg/21-0-*/patt.arrow",
     "late": "seg/22-0-*/late-0000.arrow",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy.typing as npt
 import orjson
 import pyarrow as pa
 
+from tests.storage.faults import CHANGES, Fault, FaultyFiles
 from tests.storage.records import MODEL, SECOND_NS, text_keys, vectors_of
 from treering.storage.batch import ColumnBatch, RawBatch, Source, TextParts
 from treering.storage.cut import Chooser, Cut, Plan, State, cut_chosen
@@ -69,6 +71,15 @@ def decode(raw: RawBatch, first_seq: int) -> ColumnBatch:
 def open_words(path: Path, **more: Any) -> Ring:
     """Open a store of such records."""
     return Ring.open(path, decoder=decode, **more)
+
+
+def open_copy(base: Path, place: Path, fault: Fault | None = None) -> tuple[Ring, FaultyFiles]:
+    """Copy a disk with a store `ring` on it and open that; changes of the copy count from here on."""
+    shutil.copytree(base, place)
+    files = FaultyFiles(place)
+    ring = open_words(place / "ring", files=files)
+    files.fault, files.n_calls, files.calls = fault or Fault(-1, among=CHANGES), 0, []
+    return ring, files
 
 
 def reject(text: str) -> Reject:
