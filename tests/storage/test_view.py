@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.storage.handles import Through
 from tests.storage.records import decode, raw_batch, stored_numbers
 from treering.storage.errors import StoreError
 from treering.storage.files import OS_FILES, Data, Handle, OsFiles
@@ -26,24 +27,16 @@ class FullBehindHeader(OsFiles):
         return FullHandle(handle, self.then) if self.then and path.suffix == ".wal" else handle
 
 
-class FullHandle:
+class FullHandle(Through):
     """A new file that nothing can be written to."""
 
     def __init__(self, handle: Handle, then: Callable[[], object]) -> None:
-        self.handle, self.then = handle, then
+        super().__init__(handle)
+        self.then = then
 
     def write(self, data: Data) -> None:
         self.then()
         raise OSError(errno.ENOSPC, "made to fail")
-
-    def truncate(self, n_bytes: int) -> None:
-        self.handle.truncate(n_bytes)
-
-    def sync(self) -> None:
-        self.handle.sync()
-
-    def close(self) -> None:
-        self.handle.close()
 
 
 def test_a_reader_that_saw_a_file_of_the_log_being_made_goes_on_where_that_came_to_nothing(
@@ -80,26 +73,18 @@ class InterruptedLog(OsFiles):
         return InterruptedHandle(super().append(path), self)
 
 
-class InterruptedHandle:
+class InterruptedHandle(Through):
     """An open file of an `InterruptedLog`."""
 
     def __init__(self, handle: Handle, files: InterruptedLog) -> None:
-        self.handle, self.files = handle, files
+        super().__init__(handle)
+        self.files = files
 
     def write(self, data: Data) -> None:
         self.handle.write(data)
         if self.files.then is not None:
             self.files.then()
             raise KeyboardInterrupt
-
-    def truncate(self, n_bytes: int) -> None:
-        self.handle.truncate(n_bytes)
-
-    def sync(self) -> None:
-        self.handle.sync()
-
-    def close(self) -> None:
-        self.handle.close()
 
 
 def test_what_a_reader_saw_of_an_interrupted_append_stays(tmp_path: Path) -> None:

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.storage.faults import Fault, FaultyFiles
+from tests.storage.handles import Through
 from tests.storage.records import MODEL, decode, numbers_in, raw_batch, vectors_of
 from tests.storage.words import ACT, files_with, having, open_words, words
 from treering.storage.cleaner import Cleaner
 from treering.storage.errors import StoreError
-from treering.storage.files import Data, Handle, OsFiles
+from treering.storage.files import Handle, OsFiles
 from treering.storage.ring import Ring
 
 SECRET = "zqalice"
@@ -82,20 +83,12 @@ class FailingClose(OsFiles):
         return ClosingBadly(super().append(path), path)
 
 
-class ClosingBadly:
+class ClosingBadly(Through):
     """An open file that fails once it is closed, if it is of the log."""
 
     def __init__(self, handle: Handle, path: Path) -> None:
-        self.handle, self.path = handle, path
-
-    def write(self, data: Data) -> None:
-        self.handle.write(data)
-
-    def truncate(self, n_bytes: int) -> None:
-        self.handle.truncate(n_bytes)
-
-    def sync(self) -> None:
-        self.handle.sync()
+        super().__init__(handle)
+        self.path = path
 
     def close(self) -> None:
         self.handle.close()
