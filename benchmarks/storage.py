@@ -19,6 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import treering as tr
+from treering.query.intake import accept_vectors
+from treering.storage.ring import Ring
 
 from .events import Events, make_events, make_lines
 from .timing import Timing, time_each
@@ -79,7 +81,7 @@ def _vectors(directory: Path, n_events: int) -> Cost:
     events = make_events(n_events)
     with tr.open(directory / "ring") as store:
         for piece, vectors in _pieces(events):
-            _append(store, piece, vectors)
+            _append(store._ring, piece, vectors)
         store.embed()
         store.compact()
         written = store.stats()["write_amplification"]
@@ -88,16 +90,16 @@ def _vectors(directory: Path, n_events: int) -> Cost:
     return _cost("distinct vectors, with QLS", directory / "ring", n_events, others, written)
 
 
-def _append(store: Any, table: pa.Table, vectors: pa.Array) -> None:
+def _append(ring: Ring, table: pa.Table, vectors: pa.Array) -> None:
     """Append events with vectors that have a signature too, as those of a model do."""
     from treering.indexer.tables import TableOptions, table_batches
 
     dice = np.random.default_rng(table.num_rows)
     for part in table_batches(table.append_column("vector", vectors), TableOptions()):
         assert part.vectors is not None
-        store._accept_vectors(vectors.type.list_size)
+        accept_vectors(ring, vectors.type.list_size)
         qls = dice.integers(-127, 128, (len(part.vectors), QLS_BYTES)).astype(np.int8)
-        store._ring.append_columns(part.batch, replace(part.vectors, qls=qls))
+        ring.append_columns(part.batch, replace(part.vectors, qls=qls))
 
 
 def _pieces(events: Events, size: int = 50_000) -> Iterator[tuple[pa.Table, pa.Array]]:
@@ -172,7 +174,7 @@ def measure_memory(n_rows: int) -> dict[str, dict[str, float]]:
         ring = Path(place) / "ring"
         with tr.open(ring) as store:
             for piece, vectors in _pieces(make_events(n_rows)):
-                _append(store, piece, vectors)
+                _append(store._ring, piece, vectors)
             store.embed()
             store.compact()
         told = subprocess.run(
@@ -185,6 +187,8 @@ def measure_memory(n_rows: int) -> dict[str, dict[str, float]]:
 _LOOK = """
 import json, sys
 import treering as tr
+from treering.query.intake import accept_vectors
+from treering.storage.ring import Ring
 import treering.query.store
 def rss(kind):
     lines = open("/proc/self/status").read().splitlines()

@@ -23,11 +23,11 @@ class Timing:
 
 
 def time_each(work: Callable[[Any], Any], inputs: Sequence[Any], *, budget_s: float = 3.0) -> Timing:
-    """Time `work` on each input in turn after one untimed pass over the first, for at most about `budget_s`."""
+    """Time `work` on each input in turn after one untimed pass over the first, for at most about `budget_s`, at least once."""
     work(inputs[0])
     taken: list[float] = []
     began = time.perf_counter()
-    while time.perf_counter() - began < budget_s:
+    while not taken or time.perf_counter() - began < budget_s:
         for one in inputs:
             start = time.perf_counter()
             work(one)

@@ -147,26 +147,27 @@ class Intake:
         n_undated, n_future = 0, 0
         for part in table_batches(to_table(data), told, first_row=first_row):
             if part.vectors is not None:
-                self._accept_vectors(part.vectors.dim)
+                accept_vectors(self._ring, part.vectors.dim)
             self._ring.append_columns(part.batch, part.vectors)
             report.accepted += part.batch.n_rows
             n_undated, n_future = n_undated + part.n_undated, n_future + part.n_future
         report.sources = int(report.accepted > 0)
         report.warn_of_times("table", n_undated=n_undated, n_future=n_future)
 
-    def _accept_vectors(self, dim: int) -> None:
-        """Hold the store to one kind of vectors."""
-        from treering.storage.batch import ModelInfo
-        from treering.storage.signature import N_VALUES
 
-        stored = self._ring.model
-        if stored is None:
-            self._ring.set_model(ModelInfo(f"{GIVEN}{dim}", dim, 0, 0, 0, "none", "none", (1.0,) * N_VALUES))
-        elif stored.dim != dim:
-            raise ModelError(
-                f"{self._ring.path}: the store holds vectors of {stored.dim} dimensions, these have {dim}; give such "
-                "as it holds, or open another store"
-            )
+def accept_vectors(ring: Ring, dim: int) -> None:
+    """Hold a store to one kind of vectors: those of `dim` dimensions that come with events."""
+    from treering.storage.batch import ModelInfo
+    from treering.storage.signature import N_VALUES
+
+    stored = ring.model
+    if stored is None:
+        ring.set_model(ModelInfo(f"{GIVEN}{dim}", dim, 0, 0, 0, "none", "none", (1.0,) * N_VALUES))
+    elif stored.dim != dim:
+        raise ModelError(
+            f"{ring.path}: the store holds vectors of {stored.dim} dimensions, these have {dim}; give such "
+            "as it holds, or open another store"
+        )
 
 
 @contextmanager
