@@ -23,7 +23,10 @@ class Timing:
 
 
 def time_each(work: Callable[[Any], Any], inputs: Sequence[Any], *, budget_s: float = 3.0) -> Timing:
-    """Time `work` on each input in turn after one untimed pass over the first, for at most about `budget_s`, at least once."""
+    """Time `work` on each input in turn after one untimed pass over the first, at least once.
+
+    budget_s: about how long at most.
+    """
     work(inputs[0])
     taken: list[float] = []
     began = time.perf_counter()
