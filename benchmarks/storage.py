@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import numpy as np
@@ -23,9 +22,10 @@ from treering.query.intake import accept_vectors
 from treering.storage.ring import Ring
 
 from .events import Events, make_events, make_lines
-from .timing import Timing, time_each
+from .timing import Timing
 
 QLS_BYTES = 136
+REPOSITORY = Path(__file__).resolve().parents[1]
 SPARSE_NS = 1 << 53
 """Events further apart than this come into segments of their own."""
 
@@ -133,20 +133,32 @@ def _cost(label: str, ring: Path, n_rows: int, others: dict[str, int], amplifica
 
 
 def measure_openings(sizes: Sequence[int], *, budget_s: float) -> list[Opening]:
-    """Time opening and one snapshot of stores of so many segments, in a process that has loaded its modules."""
+    """Time opening and one snapshot of stores of so many segments, in a process that has loaded its modules.
+
+    It holds nothing else: the collector of garbage would walk it at every opening.
+    """
     found = []
     for n_segments in sizes:
         with tempfile.TemporaryDirectory() as place:
             ring = Path(place) / "ring"
             _make_segments(ring, n_segments)
-
-            def look(_: Any, ring: Path = ring) -> None:
-                with tr.open(ring, mode="r") as store, store._ring.snapshot():
-                    pass
-
+            command = [sys.executable, "-c", _OPEN, str(ring), str(budget_s)]
+            told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPOSITORY)
             n_bytes = sum(f.stat().st_size for d in ("meta", "_manifest") for f in (ring / d).iterdir())
-            found.append(Opening(n_segments, time_each(look, [None], budget_s=budget_s), n_bytes))
+            found.append(Opening(n_segments, Timing(*json.loads(told.stdout)), n_bytes))
     return found
+
+
+_OPEN = """
+import json, sys
+import treering as tr
+from benchmarks.timing import time_each
+def look(_):
+    with tr.open(sys.argv[1], mode="r") as store, store._ring.snapshot():
+        pass
+taken = time_each(look, [None] * 10, budget_s=float(sys.argv[2]))
+print(json.dumps([taken.median_s, taken.min_s, taken.runs]))
+"""
 
 
 def _make_segments(ring: Path, n_segments: int) -> None:
@@ -187,8 +199,6 @@ def measure_memory(n_rows: int) -> dict[str, dict[str, float]]:
 _LOOK = """
 import json, sys
 import treering as tr
-from treering.query.intake import accept_vectors
-from treering.storage.ring import Ring
 import treering.query.store
 def rss(kind):
     lines = open("/proc/self/status").read().splitlines()
