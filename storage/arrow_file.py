@@ -111,7 +111,9 @@ class ArrowFile:
         """Give one column of one record batch, and decompress no other."""
         self.check_column(number, name)
         if name not in self._readers:
-            options = pa.ipc.IpcReadOptions(included_fields=[self.schema.get_field_index(name)])
+            # One column gains nothing by threads, and where none can be started that says nothing of the file.
+            place = self.schema.get_field_index(name)
+            options = pa.ipc.IpcReadOptions(included_fields=[place], use_threads=False)
             self._readers[name] = pa.ipc.open_file(self.buffer, options=options)
         return self._read(self._readers[name], number).column(0)
 
